@@ -1,0 +1,81 @@
+# Everything a person or the CI does with this repository. `make` alone lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+
+# python3.11 where it runs (a version manager may have a name without an interpreter behind it), else python3.
+ifndef PYTHON
+PYTHON := $(shell python3.11 -c '' >/dev/null 2>&1 && echo python3.11 || echo python3)
+endif
+
+# Seconds the demo runs. A plain assignment on purpose: `make demo SECONDS=10` wins over it, while a SECONDS
+# in the environment (bash counts its own age in a variable of that name) does not.
+SECONDS = 30
+
+# More arguments for pytest, for example `make test PYTEST_ARGS="tests/model -x"`.
+PYTEST_ARGS =
+
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint format test demo bench-smoke wheel clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make the virtual environment in .venv (again only when pyproject.toml or constraints.txt change)
+
+# Messages go to stderr, so that `make -s bench-smoke` prints JSON and nothing else.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Holdfast needs Python 3.11 or later, and '$(PYTHON)' is not: install it, or name one with 'make PYTHON=/path/to/python3.11'" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version)" >&2
+	@$(PYTHON) -m venv $(VENV) >&2
+	@$(PIP) install -c constraints.txt pip >&2
+	@$(PIP) install -c constraints.txt hatchling editables >&2
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]' >&2
+	@touch $(STAMP)
+
+lint: setup ## Check style and types (ruff, mypy --strict)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src tests
+
+format: setup ## Format the code and apply the safe fixes of ruff
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+test: setup lint ## Set up, lint, run all tests
+	@start=$$(date +%s); status=0; \
+		$(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS) || status=$$?; \
+		echo "tests took $$(( $$(date +%s) - start )) s"; \
+		exit $$status
+
+demo: setup ## A drone fleet in the terminal, a kill -9 in the middle, an audit at the end (SECONDS=30)
+	@$(BIN)/holdfast demo --seconds '$(SECONDS)'
+
+bench-smoke: setup ## A short benchmark, printed as JSON
+	@$(BIN)/python bench/smoke.py
+
+# The wheel is tried from another directory, in an environment of its own, where the source tree cannot help it.
+wheel: setup ## Build the wheel into dist/, install it into a fresh environment, run it
+	@set -eu; \
+		fresh=$$(mktemp -d); \
+		trap 'rm -rf "$$fresh"' EXIT; \
+		$(BIN)/python -m build --wheel --no-isolation --outdir "$$fresh/dist" . >"$$fresh/log" 2>&1 \
+			|| { cat "$$fresh/log" >&2; exit 1; }; \
+		$(BIN)/python -m venv "$$fresh/venv"; \
+		"$$fresh/venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input \
+			install -c constraints.txt "$$fresh"/dist/*.whl; \
+		mkdir -p dist; cp "$$fresh"/dist/*.whl dist/; \
+		cd "$$fresh"; \
+		./venv/bin/holdfast --version; \
+		./venv/bin/python -c 'import holdfast, pathlib; assert (pathlib.Path(holdfast.__file__).parent / "py.typed").exists(), "the wheel lacks py.typed"'; \
+		echo "the wheel installs and runs: $$(cd dist && echo *.whl)"
+
+clean: ## Remove the environment, caches and built files (data directories stay)
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,15 @@
+"""Fault points: named places where a test may stop, delay or kill the process.
+
+Production hands in `no_faults`. The names are part of what tests may rely on:
+append.before, append.inside, append.after, commit.before, commit.inside, commit.after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+FaultPoints = Callable[[str], None]
+
+
+def no_faults(name: str) -> None:
+    """Nothing ever goes wrong here."""

@@ -1,0 +1,278 @@
+"""The in-memory engine: the readable reference for what an engine does. Gone with its process."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.engine.admission import SourceRow, admit
+from holdfast.engine.port import (
+    Capabilities,
+    Claim,
+    Granted,
+    Limits,
+    Loaded,
+    Parcel,
+    Revoked,
+    Taken,
+)
+from holdfast.engine.stamping import Clock, Instant, next_stamp, system_clock
+from holdfast.errors import Backlog, Fenced, HoldfastError
+from holdfast.model.keys import Layout
+from holdfast.model.schema import Schema
+from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.rows import select
+
+
+class MemoryCatalog:
+    def __init__(self, fleet: str, partitions: int) -> None:
+        self.fleet = fleet
+        self.layout = Layout.even(partitions)
+        self._schemas: dict[int, Schema] = {}
+        self._lock = threading.Lock()
+
+    def schemas(self) -> dict[int, Schema]:
+        return dict(self._schemas)
+
+    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+        with self._lock:
+            known = {s.fingerprint: i for i, s in self._schemas.items()}
+            for schema in schemas:
+                if schema.fingerprint not in known:
+                    known[schema.fingerprint] = len(self._schemas) + 1
+                    self._schemas[len(self._schemas) + 1] = schema
+            return known
+
+
+class MemoryLedger:
+    """Dedupe rows in dictionaries."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, SourceRow] = {}
+        self.chunks: dict[tuple[str, int], int] = {}
+        self.marks: dict[str, int] = {}
+        self.last_by_key: dict[tuple[str, str], int] = {}
+
+    def source(self, name: str) -> SourceRow | None:
+        return self.sources.get(name)
+
+    def put_source(self, name: str, row: SourceRow) -> None:
+        self.sources[name] = row
+
+    def source_count(self) -> int:
+        return len(self.sources)
+
+    def forget_idle_anonymous(self, before: float) -> int:
+        idle = [n for n, row in self.sources.items() if n.startswith("~") and row.stamp < before]
+        for name in idle:
+            del self.sources[name]
+            self.chunks = {k: bits for k, bits in self.chunks.items() if k[0] != name}
+        return len(idle)
+
+    def chunk(self, name: str, number: int) -> int:
+        return self.chunks.get((name, number), 0)
+
+    def put_chunk(self, name: str, number: int, bits: int) -> None:
+        self.chunks[name, number] = bits
+
+    def drop_chunks_below(self, name: str, number: int) -> None:
+        for key in [k for k in self.chunks if k[0] == name and k[1] < number]:
+            del self.chunks[key]
+
+    def mark(self, source: str) -> int:
+        return self.marks.get(source, 0)
+
+    def put_mark(self, source: str, last: int) -> None:
+        self.marks[source] = last
+
+    def last_of_key(self, name: str, key: str) -> int:
+        return self.last_by_key.get((name, key), 0)
+
+    def put_last_of_key(self, name: str, key: str, seq: int) -> None:
+        self.last_by_key[name, key] = seq
+
+
+@dataclass
+class MemoryPartition:
+    """One partition, and the committed view of it."""
+
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    inbox: list[StoredFrame] = field(default_factory=list)
+    next: int = 0
+    stamp: Instant = Instant(0.0, 0.0, "")
+    epoch: int = 0
+    committed: Head = field(default_factory=Head)
+    states: dict[tuple[str, str], Record] = field(default_factory=dict)
+    outbox: dict[tuple[int, int], tuple[int, bytes]] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    issued: list[Issued] = field(default_factory=list)
+    journalled: list[Journalled] = field(default_factory=list)
+    dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    born: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def head(self) -> Head:
+        return self.committed
+
+    def inbox_next(self) -> int:
+        return self.next
+
+    def inbox_first(self) -> int:
+        return self.inbox[0].first if self.inbox else self.next
+
+    def record(self, agent: str, key: str) -> Record | None:
+        return self.states.get((agent, key))
+
+    def records(self, agent: str | None = None) -> Iterator[Record]:
+        return iter([r for r in list(self.states.values()) if agent in (None, r.agent)])
+
+    def frames(self, first: int, most: int) -> list[StoredFrame]:
+        return [f for f in self.inbox if f.first + f.count > first][:most]
+
+    def journal(self, first: int, most: int) -> list[Journalled]:
+        return [j for j in self.journalled if j.first + j.count > first][:most]
+
+    def actions(self, first: int, most: int) -> list[Issued]:
+        return [i for i in self.issued if i.first + i.count > first][:most]
+
+    def letters(self) -> list[tuple[Letter, bool]]:
+        return list(self.dead.values())
+
+    def letter(self, letter_id: int) -> Letter | None:
+        letter, redriven = self.dead.get(letter_id, (None, False))
+        return None if redriven else letter
+
+    def answer(self, position: int) -> Answer | None:
+        return self.answers.get(position)
+
+    def sent_next(self) -> dict[int, int]:
+        return dict(self.numbers)
+
+    def marks(self) -> dict[str, int]:
+        return dict(self.ledger.marks)
+
+    def incarnation(self) -> str:
+        return self.born
+
+    def owner(self) -> str:
+        return "this process" if self.epoch else ""
+
+
+class MemoryEngine:
+    capabilities = Capabilities(
+        several_processes=False,
+        survives_exit=False,
+        refuses_at_append=True,
+        delivers_messages=False,
+    )
+
+    def __init__(
+        self,
+        fleet: str,
+        partitions: int = 1,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.catalog = MemoryCatalog(fleet, partitions)
+        self._clock = clock
+        self._partitions = [MemoryPartition() for _ in range(partitions)]
+        self._granted: set[int] = set()
+        self._changed = threading.Condition()
+
+    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+        with self._changed:
+            results = [self._append_one(self._partitions[partition], p) for p in parcels]
+            self._changed.notify_all()
+            return results
+
+    def _append_one(self, part: MemoryPartition, parcel: Parcel) -> Taken | Exception:
+        try:
+            waiting = part.next - part.committed.position
+            if parcel.external and waiting >= self.limits.backlog_events_max:
+                raise Backlog(f"{waiting:,} events wait to be folded, the bound: send slower")
+            stamp = next_stamp(part.stamp, self._clock(), self.limits.clock_jump_seconds_max)
+            fresh = admit(parcel, part.ledger, stamp.wall, self.limits.sources_max)
+        except HoldfastError as refusal:
+            return refusal
+        encoded = parcel.encoded if fresh is None else select(parcel.frame, fresh).encode()
+        count = parcel.frame.count if fresh is None else len(fresh)
+        if count:
+            part.inbox.append(StoredFrame(part.next, count, stamp.wall, encoded))
+            part.next += count
+            part.stamp = stamp
+        return Taken(part.next, count, stamp.wall)
+
+    def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
+        with self._changed:
+            return self._partitions[partition].frames(position, max(1, events_max // 64))
+
+    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+        for number in wanted:
+            if number not in self._granted:
+                self._granted.add(number)
+                part = self._partitions[number]
+                part.epoch += 1
+                yield Granted(Claim(number, part.epoch, part.born, attempts=0, alone=False))
+
+    def load(self, claim: Claim) -> Loaded:
+        part = self._partitions[claim.partition]
+        outbox = [(d, first, n, frame) for (d, first), (n, frame) in sorted(part.outbox.items())]
+        return Loaded(part.committed, dict(part.numbers), outbox, part.records())
+
+    def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
+        with self._changed:
+            for claim, commit in batches:
+                self._commit_one(self._partitions[claim.partition], claim, commit)
+            self._changed.notify_all()
+
+    def _commit_one(self, part: MemoryPartition, claim: Claim, commit: Commit) -> None:
+        if part.epoch != claim.epoch or part.committed != commit.before:
+            raise Fenced(f"partition {claim.partition} was claimed again")
+        for record in commit.records:
+            if record.gone:
+                part.states.pop((record.agent, record.key), None)
+            else:
+                part.states[record.agent, record.key] = record
+        for out in commit.outgoing:
+            part.outbox[out.destination, out.first] = (out.count, out.frame)
+        for destination, last in commit.relayed.items():
+            for at in [k for k in part.outbox if k[0] == destination and k[1] <= last]:
+                del part.outbox[at]
+        part.numbers.update(commit.sent_next)
+        part.dead.update({letter.id: (letter, False) for letter in commit.letters})
+        for letter_id in commit.redriven:
+            part.dead[letter_id] = (part.dead[letter_id][0], True)
+        part.answers.update({a.position: a for a in commit.answers})
+        if commit.issued is not None:
+            part.issued.append(commit.issued)
+        if commit.journalled is not None:
+            part.journalled.append(commit.journalled)
+        part.committed = commit.head
+
+    def folding(self, claim: Claim, position: int | None) -> None:
+        """An event that kills this process takes the data along: there is nobody to tell."""
+
+    def view(self, partition: int) -> MemoryPartition:
+        return self._partitions[partition]
+
+    def wait(self, seconds: float) -> None:
+        with self._changed:
+            if all(
+                self._partitions[n].next == self._partitions[n].committed.position
+                for n in self._granted
+            ):
+                self._changed.wait(seconds)
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def maintain(self) -> None:
+        """Memory is bounded by the process; nothing is kept past it."""
+
+    def close(self) -> None:
+        self._granted.clear()

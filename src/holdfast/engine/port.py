@@ -1,0 +1,180 @@
+"""The engine port: durable inboxes, one atomic commit per partition, committed reads.
+
+An engine keeps, per partition, an *inbox* (frames in append order, with a stored counter of
+positions) and a *state* (records of agents, outputs, and the head: the position reached). The
+runtime folds the one into the other and never touches storage by itself.
+
+Guaranteed by every engine:
+- `append` returns after its events are durable, all of a parcel or none; order of append is order
+  of positions; a repeat of a (source, seq) or of a message number is a no-op.
+- `commit` makes everything in it durable at once, or nothing. It is refused with `Fenced` when a
+  later claim exists, also when that claim was made while this commit was under way.
+- `read` and every `View` show only what is durable and committed; neither blocks a writer.
+
+Not guaranteed:
+- that an append which raised anything but a refusal did not happen: send it again, it dedupes.
+- that two partitions commit together; order between partitions; fairness between sources.
+- that a `View` is current: it is committed, and never goes back within one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from holdfast.model.keys import Layout
+from holdfast.model.schema import Schema
+from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import StoredFrame
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What differs between engines in a way that others must know."""
+
+    several_processes: bool  # other processes can append and read
+    survives_exit: bool  # data outlives the process
+    refuses_at_append: bool  # dedupe happens in the appending transaction
+    delivers_messages: bool  # messages go out inside the commit; otherwise the runtime relays
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds, each with a defined refusal. Changed through the engine's URL."""
+
+    backlog_events_max: int = 2_000_000  # external sends past it: Backlog
+    outbox_messages_max: int = 200_000  # past it the partition folds nothing until relayed
+    sources_max: int = 10_000  # a new source past it: TooManySources
+    disk_reserve_bytes: int = 64 * 1024 * 1024  # messages stop at it, external sends at twice it
+    clock_jump_seconds_max: float = 3600.0  # a larger jump forward: ClockJumped
+    segment_bytes: int = 64 * 1024 * 1024
+    retain_seconds: float = 7 * 24 * 3600.0  # folded events, actions and answers kept at least
+    retain_bytes: int = 4 * 1024**3  # per inbox; folded segments past it go first
+
+
+class Mark(NamedTuple):
+    """Where a parcel of messages stands in the stream from one partition to another."""
+
+    source: str  # partition and incarnation it comes from
+    first: int
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Events for one inbox that are taken together or not at all."""
+
+    frame: Frame
+    encoded: bytes
+    source: str | None = None
+    seqs: range | Sequence[int] = range(0)
+    mark: Mark | None = None
+    external: bool = True
+
+
+class Taken(NamedTuple):
+    """Where a parcel's events went: positions before `next` include them all."""
+
+    next: int
+    new: int  # how many were not repeats
+    stamp: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to commit to one partition, until somebody claims it later."""
+
+    partition: int
+    epoch: int
+    incarnation: str
+    attempts: int  # how often a worker died while folding at this very position
+    alone: bool  # such deaths happened before: fold one event per commit
+
+
+class Granted(NamedTuple):
+    claim: Claim
+
+
+class Revoked(NamedTuple):
+    partition: int
+
+
+class Loaded(NamedTuple):
+    head: Head
+    sent_next: dict[int, int]
+    outbox: list[tuple[int, int, int, bytes]]  # destination, first, count, frame
+    records: Iterator[Record]
+
+
+class View(Protocol):
+    """Committed reads of one partition."""
+
+    def head(self) -> Head: ...
+    def inbox_next(self) -> int: ...
+    def inbox_first(self) -> int: ...  # older events are past retention
+    def record(self, agent: str, key: str) -> Record | None: ...
+    def records(self, agent: str | None = None) -> Iterator[Record]: ...
+    def frames(self, first: int, most: int) -> list[StoredFrame]: ...
+    def journal(self, first: int, most: int) -> list[Journalled]: ...
+    def actions(self, first: int, most: int) -> list[Issued]: ...
+    def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
+    def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
+    def answer(self, position: int) -> Answer | None: ...
+    def sent_next(self) -> dict[int, int]: ...
+    def marks(self) -> dict[str, int]: ...
+    def incarnation(self) -> str: ...
+    def owner(self) -> str: ...
+
+
+class Catalog(Protocol):
+    """What a fleet's data says of itself, the same in every process."""
+
+    @property
+    def fleet(self) -> str: ...
+    @property
+    def layout(self) -> Layout: ...
+    def schemas(self) -> dict[int, Schema]: ...
+    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+        """Ids by fingerprint; new schemas are stored."""
+
+
+class Engine(Protocol):
+    capabilities: Capabilities
+    limits: Limits
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+        """Append all parcels in one transaction; a refused one does not hold up the others."""
+
+    def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
+        """Frames from the one that holds `position` on, about `events_max` events of them."""
+
+    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+        """Changes in what this process may fold; called often, cheap when nothing changed.
+
+        `generation` is how new the caller's classes are; OutdatedCode where newer ones folded.
+        """
+
+    def load(self, claim: Claim) -> Loaded: ...
+
+    def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
+        """Each batch atomically. Raises Fenced; DiskFull leaves nothing behind, so repeat it."""
+
+    def folding(self, claim: Claim, position: int | None) -> None:
+        """Note that user code runs at `position` now (None: no longer): finds events that kill."""
+
+    def view(self, partition: int) -> View: ...
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something was appended to a partition granted here, or `seconds` passed."""
+
+    def wake(self) -> None:
+        """End a `wait` of this process, from another thread."""
+
+    def maintain(self) -> None:
+        """Work that is off the commit path: checkpoints, compaction, retention. Any thread."""
+
+    def close(self) -> None: ...

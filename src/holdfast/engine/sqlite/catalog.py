@@ -1,0 +1,113 @@
+"""The catalog of a directory: which fleet, which format, how keys are laid out, which schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+
+from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.errors import UsageError, WrongFleet
+from holdfast.model.keys import SLOTS, Layout
+from holdfast.model.schema import Schema
+
+_TABLES = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE slots(partition INTEGER PRIMARY KEY, first INTEGER NOT NULL, stop INTEGER NOT NULL);
+CREATE TABLE schemas(
+    id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+    name TEXT NOT NULL, body TEXT NOT NULL
+);
+"""
+
+
+class SqliteCatalog:
+    def __init__(self, root: Path) -> None:
+        self._path = root / "fleet.db"
+        self._lock = threading.Lock()
+        self._connection = open_existing(self._path)
+        with explained(self._path):
+            about = dict(self._connection.execute("SELECT name, value FROM about"))
+            slots = list(
+                self._connection.execute("SELECT first, stop FROM slots ORDER BY partition")
+            )
+        if "fleet" not in about or not slots or slots[-1][1] != SLOTS:
+            raise damaged(self._path, "the catalog is incomplete")
+        self.fleet: str = about["fleet"]
+        self.layout = Layout(tuple(range(first, stop) for first, stop in slots))
+
+    @staticmethod
+    def exists(root: Path) -> bool:
+        return (root / "fleet.db").exists()
+
+    @staticmethod
+    def create(root: Path, fleet: str, partitions: int) -> None:
+        path = root / "fleet.db"
+        connection = create(path, _TABLES)
+        with explained(path):
+            connection.execute("INSERT INTO about VALUES('fleet', ?)", (fleet,))
+            for number, slots in enumerate(Layout.even(partitions).partitions):
+                row = (number, slots.start, slots.stop)
+                connection.execute("INSERT INTO slots VALUES(?, ?, ?)", row)
+        publish(connection, path)
+
+    def check_fleet(self, fleet: str) -> None:
+        if fleet != self.fleet:
+            raise WrongFleet(
+                f"{self._path.parent}: holds fleet {self.fleet!r}, not {fleet!r}: "
+                "name another directory with --engine sqlite:PATH"
+            )
+
+    def schemas(self) -> dict[int, Schema]:
+        with self._lock, explained(self._path):
+            rows = self._connection.execute("SELECT id, body FROM schemas ORDER BY id").fetchall()
+        return {schema_id: Schema.from_json(json.loads(body)) for schema_id, body in rows}
+
+    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+        """Ids by fingerprint. Registering what is known writes nothing."""
+        with self._lock, explained(self._path):
+            known = self._known()
+            if any(s.fingerprint not in known for s in schemas):
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    known = self._known()
+                    for schema in schemas:
+                        self._insert(schema, known)
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    _rollback(self._connection)
+                    raise
+            return known
+
+    def _known(self) -> dict[str, int]:
+        return dict(self._connection.execute("SELECT fingerprint, id FROM schemas"))
+
+    def _insert(self, schema: Schema, known: dict[str, int]) -> None:
+        if schema.fingerprint in known:
+            return
+        number = max(known.values(), default=0) + 1
+        row = (number, schema.fingerprint, schema.kind, schema.name, json.dumps(schema.to_json()))
+        self._connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?)", row)
+        known[schema.fingerprint] = number
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+def _rollback(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def check_root(root: Path) -> None:
+    """Say plainly why a directory cannot be one of ours."""
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root}: is a file; name a directory with --engine sqlite:PATH")
+    place = root if root.exists() else next(p for p in root.absolute().parents if p.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{place}: no permission to write here: check its owner")

@@ -1,0 +1,225 @@
+"""The SQLite engine: the parts of this folder behind the port."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.port import (
+    Capabilities,
+    Claim,
+    Granted,
+    Limits,
+    Loaded,
+    Parcel,
+    Revoked,
+    Taken,
+)
+from holdfast.engine.sqlite import segment, state
+from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
+from holdfast.engine.sqlite.files import damaged
+from holdfast.engine.sqlite.inbox import SqliteInbox, wake
+from holdfast.engine.sqlite.locks import HolderLock
+from holdfast.engine.sqlite.state import SqliteState
+from holdfast.engine.sqlite.view import SqliteView
+from holdfast.engine.stamping import Clock, system_clock
+from holdfast.errors import Fenced, UsageError
+from holdfast.stepping.commit import Commit
+from holdfast.stepping.inputs import StoredFrame
+
+WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
+FORGET_EVERY_SECONDS = 60.0
+PARTITIONS_MAX = 256
+
+
+class SqliteEngine:
+    capabilities = Capabilities(
+        several_processes=True,
+        survives_exit=True,
+        refuses_at_append=True,
+        delivers_messages=False,
+    )
+
+    def __init__(
+        self,
+        root: Path,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+        faults: FaultPoints = no_faults,
+    ) -> None:
+        self.root = root
+        self.limits = limits or Limits()
+        self.catalog = SqliteCatalog(root)
+        self.holder = HolderLock(root / "holder.lock")
+        self._clock = clock
+        self._faults = faults
+        self._lock = threading.Lock()
+        self._views: dict[int, SqliteView] = {}
+        self._inboxes: dict[int, SqliteInbox] = {}
+        self._states: dict[int, SqliteState] = {}
+        self._claims: dict[int, Claim] = {}
+        self._revoked: set[int] = set()
+        self._fifos: dict[int, int] = {}
+        self._forgot = time.monotonic()
+
+    @staticmethod
+    def create(root: Path, fleet: str, partitions: int) -> None:
+        """Lay out an empty directory. The catalog comes last: without it nothing is there."""
+        check_root(root)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise UsageError(f"{partitions} partitions: give 1 to {PARTITIONS_MAX}")
+        root.mkdir(parents=True, exist_ok=True)
+        lock = HolderLock(root / "create.lock")
+        lock.acquire()
+        try:
+            if SqliteCatalog.exists(root):
+                return
+            for number in range(partitions):
+                folder = _folder(root, number)
+                shutil.rmtree(folder, ignore_errors=True)
+                (folder / "inbox").mkdir(parents=True)
+                incarnation = f"{number}-{uuid.uuid4().hex[:12]}"
+                segment.create_first(folder / "inbox", incarnation)
+                state.create_state(folder / "state.db", incarnation)
+            SqliteCatalog.create(root, fleet, partitions)
+        finally:
+            lock.release()
+
+    # Producers.
+
+    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+        return self._inbox(partition).append(parcels)
+
+    # Owners.
+
+    def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
+        return self._inbox(partition).read(position, events_max)
+
+    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+        """Whoever was told to want a partition claims it; one that was fenced never claims again."""
+        for number in sorted(self._revoked & self._claims.keys()):
+            del self._claims[number]
+            yield Revoked(number)
+        for number in wanted:
+            if number not in self._claims and number not in self._revoked:
+                owned = SqliteState(_folder(self.root, number), self._faults)
+                try:
+                    claim = owned.claim(number, generation)
+                except BaseException:
+                    owned.close()
+                    raise
+                self._states[number] = owned
+                self._claims[number] = claim
+                self._listen(number)
+                yield Granted(claim)
+
+    def load(self, claim: Claim) -> Loaded:
+        view = self.view(claim.partition)
+        inbox = self._inbox(claim.partition).head()
+        head = view.head()
+        path = _folder(self.root, claim.partition)
+        if inbox.incarnation != claim.incarnation:
+            raise damaged(path, "inbox and state come from different partitions")
+        if inbox.next < head.position:
+            raise damaged(
+                path, f"the inbox ends at {inbox.next}, the state has folded up to {head.position}"
+            )
+        return Loaded(head, view.sent_next(), view.outbox(), view.records())
+
+    def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
+        for claim, commit in batches:
+            owned = self._states[claim.partition]
+            try:
+                owned.commit(claim, commit)
+                if owned.wants_compaction:
+                    owned.compact(claim, self.view(claim.partition).delta_records)
+            except Fenced:
+                self._revoked.add(claim.partition)
+                raise
+
+    def folding(self, claim: Claim, position: int | None) -> None:
+        self._states[claim.partition].folding(position)
+
+    def wait(self, seconds: float) -> None:
+        if not self._fifos:
+            time.sleep(seconds)
+            return
+        ready, _, _ = select.select(list(self._fifos.values()), [], [], seconds)
+        for descriptor in ready:
+            os.read(descriptor, 65_536)
+
+    def wake(self) -> None:
+        """End a `wait` of this process, from another thread."""
+        for number in list(self._fifos):
+            wake(_folder(self.root, number) / "wake")
+
+    def _listen(self, number: int) -> None:
+        """A FIFO of our own: an earlier owner that still lives must not eat our wake-ups."""
+        path = _folder(self.root, number) / "wake"
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        self._fifos[number] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    # Readers.
+
+    def view(self, partition: int) -> SqliteView:
+        with self._lock:
+            view = self._views.get(partition)
+            if view is None:
+                inbox = self._inbox_unlocked(partition)
+                view = self._views[partition] = SqliteView(_folder(self.root, partition), inbox)
+            return view
+
+    def _inbox(self, partition: int) -> SqliteInbox:
+        with self._lock:
+            return self._inbox_unlocked(partition)
+
+    def _inbox_unlocked(self, partition: int) -> SqliteInbox:
+        inbox = self._inboxes.get(partition)
+        if inbox is None:
+            inbox = self._inboxes[partition] = SqliteInbox(
+                _folder(self.root, partition),
+                self.limits,
+                self._clock,
+                self._faults,
+                folded=lambda: self.view(partition).head().position,
+            )
+        return inbox
+
+    # Upkeep.
+
+    def maintain(self) -> None:
+        for number, claim in list(self._claims.items()):
+            path = _folder(self.root, number) / "state.db"
+            if state.wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
+                state.checkpoint(path)
+            self._inbox(number).maintain(self.view(number).head().position)
+            if time.monotonic() - self._forgot > FORGET_EVERY_SECONDS:
+                oldest = self._clock().wall - self.limits.retain_seconds
+                self._states[number].forget_before(claim, oldest)
+        if time.monotonic() - self._forgot > FORGET_EVERY_SECONDS:
+            self._forgot = time.monotonic()
+
+    def close(self) -> None:
+        for number, claim in self._claims.items():
+            if number not in self._revoked:
+                self._states[number].release(claim)
+        for part in (*self._views.values(), *self._inboxes.values(), *self._states.values()):
+            part.close()
+        for descriptor in self._fifos.values():
+            os.close(descriptor)
+        self._fifos.clear()
+        self._claims.clear()
+        self.catalog.close()
+        self.holder.release()
+
+
+def _folder(root: Path, number: int) -> Path:
+    return root / f"p{number:03d}"

@@ -1,0 +1,271 @@
+"""The inbox of a partition in this process: appends under the turnstile, reads without any lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast.engine.admission import admit
+from holdfast.engine.faults import FaultPoints
+from holdfast.engine.port import Limits, Parcel, Taken
+from holdfast.engine.sqlite.files import explained, remove
+from holdfast.engine.sqlite.locks import Turnstile
+from holdfast.engine.sqlite.segment import (
+    InboxHead,
+    Segment,
+    SegmentName,
+    create_next,
+    list_segments,
+)
+from holdfast.engine.stamping import Clock, next_stamp
+from holdfast.errors import Backlog, DiskFull, HoldfastError
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.rows import select
+
+LOCK_SECONDS = 5.0  # ten times the longest append seen on a slow disk
+BYTES_PER_READ_MAX = 32 * 1024 * 1024
+_BACKLOG_AGE_SECONDS = 0.05  # how old the folded position may be when the backlog is judged
+
+
+class SqliteInbox:
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits,
+        clock: Clock,
+        faults: FaultPoints,
+        folded: Callable[[], int],
+    ) -> None:
+        self.folder = folder / "inbox"
+        self._limits = limits
+        self._clock = clock
+        self._faults = faults
+        self._folded = folded
+        self._folded_seen = (-1.0, 0)
+        self._turnstile = Turnstile(folder, "append")
+        self._appending = threading.Lock()
+        self._open: Segment | None = None
+        self._reading = threading.Lock()
+        self._readers: dict[SegmentName, Segment] = {}
+        self._wake = folder / "wake"
+
+    # Appending. One thread of this process at a time, one process at a time.
+
+    def append(self, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+        """1 queue, 2 find the newest segment, 3 one transaction, 4 unlock, 5 wake the owner."""
+        with self._appending:
+            self._turnstile.acquire(LOCK_SECONDS)
+            try:
+                segment = self._newest()
+                self._faults("append.before")
+                results = self._transaction(segment, parcels)
+                self._faults("append.after")
+                if segment.bytes_used() > self._limits.segment_bytes:
+                    self._rotate(segment)
+            finally:
+                self._turnstile.release()
+        wake(self._wake)
+        return results
+
+    def _newest(self) -> Segment:
+        """The cached segment, unless somebody has started the next one."""
+        if self._open is not None:
+            with explained(self._open.path):
+                following = SegmentName(self._open.name.number + 1, self._open.head().next)
+            if not (self.folder / str(following)).exists() and self._open.path.exists():
+                return self._open
+            self._open.close()
+        self._open = Segment(self.folder, list_segments(self.folder)[-1])
+        return self._open
+
+    def _transaction(self, segment: Segment, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+        connection = segment.connection
+        with explained(segment.path):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                head = segment.head()
+                results: list[Taken | Exception] = []
+                for parcel in parcels:
+                    head, result = self._take(segment, head, parcel)
+                    results.append(result)
+                segment.put_head(head)
+                self._faults("append.inside")
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        return results
+
+    def _take(
+        self, segment: Segment, head: InboxHead, parcel: Parcel
+    ) -> tuple[InboxHead, Taken | Exception]:
+        try:
+            self._check_room(head, parcel)
+            stamp = next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
+            fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
+        except HoldfastError as refusal:
+            return head, refusal
+        encoded = parcel.encoded if fresh is None else select(parcel.frame, fresh).encode()
+        count = parcel.frame.count if fresh is None else len(fresh)
+        if count:
+            segment.put_frame(head.next, count, stamp.wall, encoded)
+            head = head._replace(next=head.next + count, stamp=stamp)
+        return head, Taken(head.next, count, stamp.wall)
+
+    def _check_room(self, head: InboxHead, parcel: Parcel) -> None:
+        """Bounds act at the edge: outside sends stop early, messages only at the reserve."""
+        status = os.statvfs(self.folder)
+        free = status.f_bavail * status.f_frsize
+        reserve = self._limits.disk_reserve_bytes * (2 if parcel.external else 1)
+        if free < reserve + len(parcel.encoded):
+            raise DiskFull(
+                f"{self.folder}: {free:,} bytes are free, the reserve is {reserve:,}: "
+                "free some space, then it goes on"
+            )
+        if (
+            parcel.external
+            and head.next - self._folded_recently() > self._limits.backlog_events_max
+        ):
+            raise Backlog(
+                f"{self.folder.parent.name}: more than {self._limits.backlog_events_max:,} events "
+                "wait to be folded: send slower, or see `holdfast doctor` whether a worker runs"
+            )
+
+    def _folded_recently(self) -> int:
+        seen, position = self._folded_seen
+        now = time.monotonic()
+        if now - seen > _BACKLOG_AGE_SECONDS:
+            position = self._folded()
+            self._folded_seen = (now, position)
+        return position
+
+    def _rotate(self, segment: Segment) -> None:
+        create_next(self.folder, segment)
+        segment.close()
+        self._open = None
+
+    def rotate(self) -> None:
+        """Start a new segment now, so that retention may unlink the one that is open."""
+        with self._appending:
+            self._turnstile.acquire(LOCK_SECONDS)
+            try:
+                segment = self._newest()
+                if segment.head().next > segment.name.first:
+                    self._rotate(segment)
+            finally:
+                self._turnstile.release()
+
+    # Reading. Any thread; each segment has its own connection.
+
+    def read(self, position: int, events_max: int) -> list[StoredFrame]:
+        with self._reading:
+            found: list[StoredFrame] = []
+            events = size = 0
+            for segment in self._from(position):
+                with explained(segment.path):
+                    for stored in segment.frames(position):
+                        found.append(stored)
+                        events += stored.count
+                        size += len(stored.frame)
+                        if events >= events_max or size >= BYTES_PER_READ_MAX:
+                            return found
+            return found
+
+    def head(self) -> InboxHead:
+        with self._reading:
+            while True:
+                newest = list_segments(self.folder)[-1]
+                segment = self._reader(newest)
+                if segment is not None:
+                    with explained(segment.path):
+                        return segment.head()
+
+    def marks(self) -> dict[str, int]:
+        with self._reading:
+            segment = self._reader(list_segments(self.folder)[-1])
+            if segment is None:
+                return {}
+            with explained(segment.path):
+                return segment.ledger.marks()
+
+    def first_position(self) -> int:
+        return list_segments(self.folder)[0].first
+
+    def _from(self, position: int) -> list[Segment]:
+        """Segments that may hold `position` or later, oldest first, at most two of them."""
+        names = list_segments(self.folder)
+        start = max((i for i, n in enumerate(names) if n.first <= position), default=0)
+        opened = [self._reader(name) for name in names[start : start + 2]]
+        return [segment for segment in opened if segment is not None]
+
+    def _reader(self, name: SegmentName) -> Segment | None:
+        segment = self._readers.get(name)
+        if segment is None:
+            if not (self.folder / str(name)).exists():
+                return None
+            segment = self._readers[name] = Segment(self.folder, name)
+            for old in sorted(self._readers)[:-3]:
+                self._readers.pop(old).close()
+        return segment
+
+    # Upkeep, off the path of appends.
+
+    def maintain(self, folded: int) -> None:
+        """Checkpoint sealed segments, unlink what is folded and past retention."""
+        names = list_segments(self.folder)
+        for name in names[:-1]:
+            if Path(f"{self.folder / str(name)}-wal").exists():
+                sealed = Segment(self.folder, name)
+                with explained(sealed.path):
+                    sealed.checkpoint()
+                sealed.close()
+        for name in self._expendable(names, folded):
+            with self._reading:
+                cached = self._readers.pop(name, None)
+                if cached is not None:
+                    cached.close()
+                remove(self.folder / str(name))
+
+    def _expendable(self, names: list[SegmentName], folded: int) -> list[SegmentName]:
+        """Sealed, wholly folded, and older or more than retention keeps. The newest stays."""
+        kept = 0
+        result: list[SegmentName] = []
+        oldest_kept = self._clock().wall - self._limits.retain_seconds
+        for name, following in reversed(list(zip(names, names[1:], strict=False))):
+            path = self.folder / str(name)
+            status = path.stat()
+            kept += status.st_size
+            past = status.st_mtime < oldest_kept or kept > self._limits.retain_bytes
+            if past and following.first <= folded:
+                result.append(name)
+            else:
+                result.clear()  # only a prefix of the chain may go
+        return sorted(result)
+
+    def close(self) -> None:
+        with self._appending, self._reading:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+            for segment in self._readers.values():
+                segment.close()
+            self._readers.clear()
+            self._turnstile.close()
+
+
+def wake(fifo: Path) -> None:
+    """One byte into the owner's FIFO. Nobody listens, or it is full: both are fine."""
+    try:
+        descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, b"x")
+    except BlockingIOError:
+        return  # the pipe is full of wake-ups already
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,89 @@
+"""Dedupe rows in the open segment of an inbox, read and written in the appending transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from holdfast.engine.admission import SourceRow
+from holdfast.engine.sqlite.checks import check_of, verified
+
+TABLES = """
+CREATE TABLE sources(name TEXT PRIMARY KEY, top INTEGER NOT NULL, stamp REAL NOT NULL,
+    sum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE windows(
+    source TEXT NOT NULL, chunk INTEGER NOT NULL, bits BLOB NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY(source, chunk)
+) WITHOUT ROWID;
+CREATE TABLE marks(source TEXT PRIMARY KEY, last INTEGER NOT NULL, sum INTEGER NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE ordered(
+    source TEXT NOT NULL, key TEXT NOT NULL, last INTEGER NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY(source, key)
+) WITHOUT ROWID;
+"""
+NAMES = ("sources", "windows", "marks", "ordered")
+
+
+class SqliteLedger:
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def _row(self, query: str, *names: object) -> Sequence[object] | None:
+        row = self._connection.execute(query, names).fetchone()
+        return None if row is None else verified(self._path, f"dedupe of {names}", row)
+
+    def _put(self, table: str, *values: object) -> None:
+        holes = ", ".join("?" * (len(values) + 1))
+        row = (*values, check_of(*values))
+        self._connection.execute(f"REPLACE INTO {table} VALUES({holes})", row)
+
+    def source(self, name: str) -> SourceRow | None:
+        row = self._row("SELECT * FROM sources WHERE name=?", name)
+        return None if row is None else SourceRow(cast(int, row[1]), cast(float, row[2]))
+
+    def put_source(self, name: str, row: SourceRow) -> None:
+        self._put("sources", name, *row)
+
+    def source_count(self) -> int:
+        return int(self._connection.execute("SELECT count(*) FROM sources").get)
+
+    def forget_idle_anonymous(self, before: float) -> int:
+        idle = "SELECT name FROM sources WHERE name >= '~' AND stamp < ?"
+        self._connection.execute(f"DELETE FROM windows WHERE source IN ({idle})", (before,))
+        self._connection.execute("DELETE FROM sources WHERE name >= '~' AND stamp < ?", (before,))
+        return self._connection.changes()
+
+    def chunk(self, name: str, number: int) -> int:
+        row = self._row("SELECT * FROM windows WHERE source=? AND chunk=?", name, number)
+        return 0 if row is None else int.from_bytes(cast(bytes, row[2]), "little")
+
+    def put_chunk(self, name: str, number: int, bits: int) -> None:
+        packed = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+        self._put("windows", name, number, packed)
+
+    def drop_chunks_below(self, name: str, number: int) -> None:
+        self._connection.execute("DELETE FROM windows WHERE source=? AND chunk<?", (name, number))
+
+    def mark(self, source: str) -> int:
+        row = self._row("SELECT * FROM marks WHERE source=?", source)
+        return 0 if row is None else cast(int, row[1])
+
+    def marks(self) -> dict[str, int]:
+        rows = self._connection.execute("SELECT * FROM marks").fetchall()
+        pairs = [verified(self._path, "a mark", row) for row in rows]
+        return {cast(str, source): cast(int, last) for source, last in pairs}
+
+    def put_mark(self, source: str, last: int) -> None:
+        self._put("marks", source, last)
+
+    def last_of_key(self, name: str, key: str) -> int:
+        row = self._row("SELECT * FROM ordered WHERE source=? AND key=?", name, key)
+        return 0 if row is None else cast(int, row[2])
+
+    def put_last_of_key(self, name: str, key: str, seq: int) -> None:
+        self._put("ordered", name, key, seq)

@@ -1,0 +1,147 @@
+"""Locks between processes: a fair one for appenders, a plain one for the holder of a directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.engine.stamping import system_clock
+from holdfast.errors import Busy, InUse
+
+_POLL_SECONDS = (0.00005, 0.00005, 0.0001, 0.0002, 0.0005, 0.001)
+
+
+class ProcessIdentity(NamedTuple):
+    """A pid alone may be reused; with its start time and the boot it names one process."""
+
+    pid: int
+    started: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            return None
+        fields = text[text.rindex(")") + 2 :].split()
+        if fields[0] == "Z":
+            return None
+        return cls(pid, int(fields[19]), system_clock().boot)
+
+    @classmethod
+    def own(cls) -> ProcessIdentity:
+        return cls.of(os.getpid()) or cls(os.getpid(), 0, "")
+
+    @property
+    def alive(self) -> bool:
+        return ProcessIdentity.of(self.pid) == self
+
+    def end(self, seconds: float = 1.0) -> None:
+        """SIGKILL exactly this process and wait until it is gone."""
+        if not self.alive:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + seconds
+        while self.alive and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+class Turnstile:
+    """A lock that appenders of several processes get in turn.
+
+    Two kernel locks: whoever waits for the main lock holds the queue lock, so a process that has
+    just had its turn cannot take the main lock again before the one that waits. The kernel frees
+    both when a process dies.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name = folder / name
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._queue = os.open(folder / f"{name}.queue", flags, 0o644)
+        self._main = os.open(folder / f"{name}.lock", flags, 0o644)
+
+    def acquire(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self._poll(self._queue, deadline)
+        try:
+            self._poll(self._main, deadline)
+        finally:
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+        os.pwrite(self._main, f"{os.getpid():<12}".encode(), 0)
+
+    def release(self) -> None:
+        fcntl.flock(self._main, fcntl.LOCK_UN)
+
+    def _poll(self, descriptor: int, deadline: float) -> None:
+        attempt = 0
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                holder = os.pread(self._main, 12, 0).decode(errors="replace").strip()
+                raise Busy(
+                    f"{self._name}: process {holder or '?'} has held the append lock too long: "
+                    "if it is stopped, continue or end it"
+                )
+            time.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
+            attempt += 1
+
+    def close(self) -> None:
+        os.close(self._queue)
+        os.close(self._main)
+
+
+class HolderLock:
+    """Whoever folds in a directory holds this; a second one is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not _try_lock(descriptor):
+            holder = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise InUse(
+                f"{self._path.parent}: process {holder or '?'} runs this fleet already: "
+                "stop it first, or use fleet.connect(…) to send and read beside it"
+            )
+        os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
+        self._descriptor = descriptor
+
+    def holder(self) -> int | None:
+        """The pid that holds the lock, if anybody does."""
+        if self._descriptor is not None:
+            return os.getpid()
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            if _try_lock(descriptor):
+                return None
+            text = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
+            return int(text) if text.isdigit() else None
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

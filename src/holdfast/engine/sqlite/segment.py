@@ -1,0 +1,148 @@
+"""One segment of an inbox: a SQLite file with frames and, as of its last append, all counters.
+
+A new segment starts with a copy of the counters and of the dedupe rows of the one before, so that
+unlinking old segments forgets events and nothing else. The file name carries the number of the
+segment and its first position: the chain can be read from a directory listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import apsw
+
+from holdfast.engine.sqlite import ledger
+from holdfast.engine.sqlite.checks import check_of, frame_check, verified
+from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.engine.stamping import Instant
+from holdfast.stepping.inputs import StoredFrame
+
+_TABLES = (
+    """
+CREATE TABLE head(
+    one INTEGER PRIMARY KEY CHECK(one = 1), incarnation TEXT NOT NULL, next INTEGER NOT NULL,
+    wall REAL NOT NULL, uptime REAL NOT NULL, boot TEXT NOT NULL, sum INTEGER NOT NULL
+);
+CREATE TABLE frames(
+    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, stamp REAL NOT NULL,
+    frame BLOB NOT NULL, sum INTEGER NOT NULL
+);
+"""
+    + ledger.TABLES
+)
+
+
+class InboxHead(NamedTuple):
+    incarnation: str
+    next: int
+    stamp: Instant
+
+
+class SegmentName(NamedTuple):
+    number: int
+    first: int
+
+    def __str__(self) -> str:
+        return f"{self.number:08d}-{self.first:020d}.seg"
+
+    @classmethod
+    def parse(cls, name: str) -> SegmentName | None:
+        if not name.endswith(".seg"):
+            return None
+        number, _, first = name[:-4].partition("-")
+        return cls(int(number), int(first)) if number.isdigit() and first.isdigit() else None
+
+
+def list_segments(folder: Path) -> list[SegmentName]:
+    try:
+        names = [SegmentName.parse(path.name) for path in folder.iterdir()]
+    except FileNotFoundError:
+        raise damaged(folder, "the inbox folder is missing") from None
+    found = sorted(name for name in names if name is not None)
+    if not found:
+        raise damaged(folder, "the inbox has no segment")
+    return found
+
+
+class Segment:
+    """An open segment file. One thread at a time."""
+
+    def __init__(self, folder: Path, name: SegmentName) -> None:
+        self.name = name
+        self.path = folder / str(name)
+        self.connection = open_existing(self.path)
+        self.ledger = ledger.SqliteLedger(self.connection, self.path)
+
+    def head(self) -> InboxHead:
+        row = self.connection.execute("SELECT * FROM head").fetchone()
+        if row is None:
+            raise damaged(self.path, "the head is missing")
+        _, incarnation, position, wall, uptime, boot = verified(self.path, "the head", row)
+        return InboxHead(
+            cast(str, incarnation),
+            cast(int, position),
+            Instant(cast(float, wall), cast(float, uptime), cast(str, boot)),
+        )
+
+    def put_head(self, head: InboxHead) -> None:
+        _put_head(self.connection, head)
+
+    def put_frame(self, first: int, count: int, stamp: float, frame: bytes) -> None:
+        row = (first, count, stamp, frame, frame_check(first, count, stamp, frame))
+        self.connection.execute("INSERT INTO frames VALUES(?, ?, ?, ?, ?)", row)
+
+    def frames(self, position: int) -> Iterator[StoredFrame]:
+        """Frames from the one that holds `position` on, each checked as it is read."""
+        cursor = self.connection.execute(
+            "SELECT first, count, stamp, frame, sum FROM frames WHERE first >= "
+            "coalesce((SELECT max(first) FROM frames WHERE first <= ?), 0) ORDER BY first",
+            (position,),
+        )
+        for first, count, stamp, frame, check in cursor:
+            if frame_check(first, count, stamp, frame) != check:
+                raise damaged(self.path, f"the frame at position {first} has a wrong checksum")
+            if first + count > position:
+                yield StoredFrame(first, count, stamp, frame)
+
+    def checkpoint(self) -> None:
+        """Move the WAL into the file. Never waits for a writer or a reader."""
+        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def bytes_used(self) -> int:
+        wal = Path(f"{self.path}-wal")
+        return self.path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
+    values = (1, head.incarnation, head.next, *head.stamp)
+    row = (*values, check_of(*values))
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def create_first(folder: Path, incarnation: str) -> None:
+    path = folder / str(SegmentName(1, 0))
+    connection = create(path, _TABLES)
+    _put_head(connection, InboxHead(incarnation, 0, Instant(0.0, 0.0, "")))
+    publish(connection, path)
+
+
+def create_next(folder: Path, old: Segment) -> SegmentName:
+    """The successor of `old`, with its counters and dedupe rows. Call with the append lock held."""
+    head = old.head()
+    name = SegmentName(old.name.number + 1, head.next)
+    path = folder / str(name)
+    connection = create(path, _TABLES)
+    with explained(path):
+        _put_head(connection, head)
+        for table in ledger.NAMES:
+            rows = old.connection.execute(f"SELECT * FROM {table}").fetchall()
+            if rows:
+                holes = ", ".join("?" * len(rows[0]))
+                connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)
+    publish(connection, path)
+    return name

@@ -1,0 +1,319 @@
+"""The state file of a partition: claims, commits and compaction. Written by its owner alone.
+
+States are a base (a row per agent) and a bounded run of deltas (a frame per commit). A commit adds
+one delta; compaction, outside any commit, moves the newest image of each changed agent to the base.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import apsw
+import msgspec
+
+from holdfast.engine.faults import FaultPoints
+from holdfast.engine.port import Claim
+from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.engine.sqlite.locks import ProcessIdentity
+from holdfast.errors import Fenced, OutdatedCode
+from holdfast.stepping.commit import Commit, Head, Record
+
+LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
+ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
+ATTEMPTS_ALONE_MAX = 2  # deaths of one event folded alone before it is condemned
+ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
+DELTA_BYTES_MAX = 4 * 1024 * 1024
+DELTAS_MAX = 256
+
+_TABLES = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE head(
+    one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, sum INTEGER
+);
+CREATE TABLE base(
+    agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
+    sum INTEGER, PRIMARY KEY(agent, key)
+) WITHOUT ROWID;
+CREATE TABLE delta(id INTEGER PRIMARY KEY, frame BLOB NOT NULL);
+CREATE TABLE sent(destination INTEGER PRIMARY KEY, next INTEGER NOT NULL, sum INTEGER NOT NULL);
+CREATE TABLE outbox(
+    id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, first INTEGER NOT NULL,
+    count INTEGER NOT NULL, frame BLOB NOT NULL
+);
+CREATE TABLE actions(first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL);
+CREATE TABLE journal(first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL);
+CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
+CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
+"""
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def create_state(path: Path, incarnation: str) -> None:
+    connection = create(path, _TABLES)
+    about = {"incarnation": incarnation, "generation": 0, "owner": "", "claimed": ""}
+    connection.executemany("INSERT INTO about VALUES(?, ?)", about.items())
+    put_head(connection, Head(), 0)
+    publish(connection, path)
+
+
+def put_head(connection: apsw.Connection, head: Head, epoch: int) -> None:
+    values = (1, *head, epoch)
+    row = (*values, check_of(*values))
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def read_head(connection: apsw.Connection, path: Path) -> tuple[Head, int]:
+    row = connection.execute("SELECT * FROM head").fetchone()
+    if row is None:
+        raise damaged(path, "the head is missing")
+    values = verified(path, "the head", row)
+    return Head(*values[1:7]), cast(int, values[7])  # type: ignore[arg-type]
+
+
+def about(connection: apsw.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT name, value FROM about"))
+
+
+class SqliteState:
+    """The owner's side. Readers have connections of their own (view.py)."""
+
+    def __init__(self, folder: Path, faults: FaultPoints) -> None:
+        self.path = folder / "state.db"
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._marker = os.open(folder / "folding", flags, 0o644)
+        self._faults = faults
+        self._lock = threading.Lock()
+        self._connection = open_existing(self.path)
+        self._pending: dict[tuple[str, str], Record] = {}
+        self._deltas = 0
+        self._delta_bytes = 0
+
+    # Claiming.
+
+    def claim(self, partition: int, generation: int) -> Claim:
+        """Take the partition over. Whoever held it before is refused at its next commit."""
+        with self._lock, explained(self.path):
+            self._begin_or_end_the_holder()
+            try:
+                claim = self._claim(partition, generation)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._count_deltas()
+        self.folding(None)
+        return claim
+
+    def _begin_or_end_the_holder(self) -> None:
+        """A transaction held past the lease is a hung worker's: end it by pid and start time."""
+        self._connection.set_busy_timeout(int(LEASE_SECONDS * 1000))
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            owner = owner_of(about(self._connection))
+            if owner is None or owner == ProcessIdentity.own():
+                raise
+            owner.end()
+            self._connection.execute("BEGIN IMMEDIATE")
+        finally:
+            self._connection.set_busy_timeout(5_000)
+
+    def _claim(self, partition: int, generation: int) -> Claim:
+        facts = about(self._connection)
+        stored_generation = int(facts["generation"])
+        if stored_generation > generation:
+            raise OutdatedCode(
+                f"{self.path}: newer classes have folded here (schema generation "
+                f"{stored_generation}, this program has {generation}): run the newer program"
+            )
+        head, epoch = read_head(self._connection, self.path)
+        attempts, alone_until = self._attempts(facts, head.position)
+        put_head(self._connection, head, epoch + 1)
+        claimed = {
+            "generation": generation,
+            "owner": " ".join(map(str, ProcessIdentity.own())),
+            "claimed": f"{head.position} {attempts} {alone_until}",
+        }
+        self._connection.executemany("REPLACE INTO about VALUES(?, ?)", claimed.items())
+        alone = head.position < alone_until
+        return Claim(partition, epoch + 1, facts["incarnation"], attempts, alone)
+
+    def _attempts(self, facts: dict[str, str], position: int) -> tuple[int, int]:
+        """How often user code died at this very position, and until where to fold one by one."""
+        before, attempts, alone_until = map(int, (facts["claimed"] or "-1 0 0").split())
+        if self._marked() != position:
+            return 0, alone_until
+        attempts = attempts + 1 if before == position else 1
+        if attempts >= ATTEMPTS_MAX and position >= alone_until:
+            return 0, position + ALONE_EVENTS
+        return attempts, alone_until
+
+    def folding(self, position: int | None) -> None:
+        """Not synced: it has to outlive the process, not the machine."""
+        os.pwrite(self._marker, f"{'' if position is None else position:<20}".encode(), 0)
+
+    def _marked(self) -> int | None:
+        text = os.pread(self._marker, 20, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    # Committing.
+
+    def commit(self, claim: Claim, commit: Commit) -> None:
+        """1 begin, 2 check the fence, 3 write everything, 4 make it durable."""
+        deltas = commit.delta
+        letters = [
+            (x.id, 0, body, check_of(x.id, body)) for x in commit.letters if (body := _pack(x))
+        ]
+        answers = [
+            (a.position, a.now, body, check_of(a.position, body))
+            for a in commit.answers
+            if (body := _pack(a))
+        ]
+        with self._lock, explained(self.path):
+            self._faults("commit.before")
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._check_fence(claim, commit.before)
+                execute, many = self._connection.execute, self._connection.executemany
+                if deltas:
+                    execute("INSERT INTO delta VALUES(?, ?)", (commit.head.commits, deltas))
+                self._write_outputs(commit)
+                if letters:
+                    many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
+                if commit.redriven:
+                    ids = [(i,) for i in commit.redriven]
+                    many("UPDATE letters SET redriven=1 WHERE id=?", ids)
+                if answers:
+                    many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
+                put_head(self._connection, commit.head, claim.epoch)
+                self._faults("commit.inside")
+                execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._faults("commit.after")
+            self._remember(commit)
+
+    def _check_fence(self, claim: Claim, before: Head) -> None:
+        head, epoch = read_head(self._connection, self.path)
+        if epoch != claim.epoch:
+            raise Fenced(
+                f"{self.path}: epoch {epoch} owns this partition, we have {claim.epoch}: "
+                "another worker took over; this one stops"
+            )
+        if head != before:
+            raise damaged(self.path, f"the head is {head}, the commit expects {before}")
+
+    def _write_outputs(self, commit: Commit) -> None:
+        execute = self._connection.execute
+        for out in commit.outgoing:
+            execute("INSERT INTO outbox(destination, first, count, frame) VALUES(?, ?, ?, ?)", out)
+        for destination, number in commit.sent_next.items():
+            row = (destination, number, check_of(destination, number))
+            execute("REPLACE INTO sent VALUES(?, ?, ?)", row)
+        for relayed in commit.relayed.items():
+            execute("DELETE FROM outbox WHERE destination=? AND first<=?", relayed)
+        if commit.issued is not None:
+            execute("INSERT INTO actions VALUES(?, ?, ?, ?)", commit.issued)
+        if commit.journalled is not None:
+            first, count, frame = commit.journalled
+            execute(
+                "INSERT INTO journal VALUES(?, ?, ?, ?)", (first, count, commit.head.now, frame)
+            )
+
+    # Compaction: bounded work, on the owner's thread, between commits.
+
+    def _remember(self, commit: Commit) -> None:
+        for record in commit.records:
+            self._pending[record.agent, record.key] = record
+        self._deltas += bool(commit.delta)
+        self._delta_bytes += len(commit.delta)
+
+    def _count_deltas(self) -> None:
+        row = self._connection.execute(
+            "SELECT count(*), coalesce(sum(length(frame)), 0) FROM delta"
+        ).fetchone()
+        self._deltas, self._delta_bytes = cast(tuple[int, int], row)
+        self._pending.clear()
+
+    @property
+    def wants_compaction(self) -> bool:
+        return self._delta_bytes > DELTA_BYTES_MAX or self._deltas > DELTAS_MAX
+
+    def compact(self, claim: Claim, replayed: Callable[[], list[Record]]) -> None:
+        """Move the newest images to the base. `replayed` reads deltas of an earlier owner."""
+        with self._lock, explained(self.path):
+            pending = {(r.agent, r.key): r for r in replayed()}
+            pending.update(self._pending)
+            rows = [(*r, check_of(*r)) for r in pending.values() if not r.gone]
+            gone = [(r.agent, r.key) for r in pending.values() if r.gone]
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                head, epoch = read_head(self._connection, self.path)
+                if epoch != claim.epoch:
+                    raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
+                many = self._connection.executemany
+                many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                many("DELETE FROM base WHERE agent=? AND key=?", gone)
+                self._connection.execute("DELETE FROM delta WHERE id<=?", (head.commits,))
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._pending.clear()
+            self._deltas = self._delta_bytes = 0
+
+    def forget_before(self, claim: Claim, wall: float) -> None:
+        """Retention of outputs that subscribers had their time to read."""
+        with self._lock, explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                _, epoch = read_head(self._connection, self.path)
+                if epoch == claim.epoch:
+                    for table in ("actions", "journal", "answers"):
+                        self._connection.execute(f"DELETE FROM {table} WHERE now<?", (wall,))
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def release(self, claim: Claim) -> None:
+        """A clean end: nobody died here, so nothing counts as an attempt."""
+        self.folding(None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+            os.close(self._marker)
+
+
+def owner_of(facts: dict[str, str]) -> ProcessIdentity | None:
+    parts = facts.get("owner", "").split(" ")
+    if len(parts) != 3 or not parts[0].isdigit():
+        return None
+    return ProcessIdentity(int(parts[0]), int(parts[1]), parts[2])
+
+
+def checkpoint(path: Path) -> None:
+    """Move the WAL of a state file into it, from a connection of its own, waiting for nobody."""
+    connection = open_existing(path)
+    with explained(path):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    connection.close()
+
+
+def wal_bytes(path: Path) -> int:
+    try:
+        return Path(f"{path}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0

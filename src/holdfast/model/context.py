@@ -1,0 +1,297 @@
+"""The context: all an agent's handler may know and do beside its own state.
+
+It records effects; it performs none. The stepper points it at one agent and one input at a time
+and collects what was recorded when the event is done, or forgets it when the event failed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+
+from holdfast.errors import NotYet, UsageError
+from holdfast.model.event import Action, Event
+from holdfast.model.keys import check_key
+from holdfast.model.rng import Random, seed_of
+
+if TYPE_CHECKING:
+    from holdfast.model.agent import Agent
+
+TIMERS_PER_AGENT_MAX = 256
+HOPS_MAX = 64
+
+
+class Sender(NamedTuple):
+    """The agent that a message came from."""
+
+    agent: str
+    key: str
+
+
+class Timer(NamedTuple):
+    """One event an agent will get later. `period` is 0 for a timer that fires once."""
+
+    name: str
+    due: float
+    event: Event
+    period: float = 0.0
+
+
+class Subject(Protocol):
+    """What the context needs to know of the agent it points at."""
+
+    agent_name: str
+    key: str
+    version: int
+
+    def timers(self) -> dict[str, Timer]: ...
+
+
+class Sent(NamedTuple):
+    """A message on its way: who sends it, to whom, and how many hops it has made."""
+
+    sender: Subject
+    agent: str
+    key: str
+    event: Event
+    hops: int
+    now: float
+
+
+class Emitted(NamedTuple):
+    """An action with all that its identity derives from."""
+
+    subject: Subject
+    version: int
+    action: Action
+    now: float
+
+
+class LogLine(NamedTuple):
+    level: str
+    agent: str
+    key: str
+    text: str
+
+
+class AgentLog:
+    """`ctx.log`: lines appear once the event is committed, so a retried event logs once."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def debug(self, text: str) -> None:
+        self._context._log("debug", text)
+
+    def info(self, text: str) -> None:
+        self._context._log("info", text)
+
+    def warning(self, text: str) -> None:
+        self._context._log("warning", text)
+
+    def error(self, text: str) -> None:
+        self._context._log("error", text)
+
+
+class Effects:
+    """What handlers asked for since the last commit, in order."""
+
+    __slots__ = ("actions", "armed", "logs", "messages", "replies")
+
+    def __init__(self) -> None:
+        self.actions: list[Emitted] = []
+        self.messages: list[Sent] = []
+        self.replies: list[tuple[int, Event]] = []
+        self.armed: list[tuple[float, Subject, str]] = []
+        self.logs: list[LogLine] = []
+
+    def mark(self) -> tuple[int, int, int, int, int]:
+        return (
+            len(self.actions),
+            len(self.messages),
+            len(self.replies),
+            len(self.armed),
+            len(self.logs),
+        )
+
+    def rewind(self, mark: tuple[int, int, int, int, int]) -> None:
+        """Forget everything recorded after `mark`: the event failed."""
+        del self.actions[mark[0] :]
+        del self.messages[mark[1] :]
+        del self.replies[mark[2] :]
+        del self.armed[mark[3] :]
+        del self.logs[mark[4] :]
+
+
+class Context:
+    """Handed to every handler. `now` is the partition's clock, `event_time` the producer's claim."""
+
+    __slots__ = (
+        "_agents",
+        "_ask",
+        "_effects",
+        "_fleet",
+        "_hops",
+        "_random",
+        "_random_for",
+        "_sender",
+        "_serial",
+        "_serial_for",
+        "_subject",
+        "event_time",
+        "log",
+        "now",
+    )
+
+    now: float
+    event_time: float
+
+    def __init__(self, fleet: str, agents: frozenset[str]) -> None:
+        self._fleet = fleet
+        self._agents = agents
+        self._effects = Effects()
+        self._sender: Sender | None = None
+        self._ask = -1
+        self._hops = 0
+        self._random: Random | None = None
+        self._random_for: tuple[Subject, int] | None = None
+        self._serial = 0
+        self._serial_for: tuple[Subject, int] | None = None
+        self._subject: Subject
+        self.now = 0.0
+        self.event_time = 0.0
+        self.log = AgentLog(self)
+
+    @property
+    def key(self) -> str:
+        return self._subject.key
+
+    @property
+    def sender(self) -> Sender | None:
+        """The agent that sent this message; None for events from outside and timers."""
+        return self._sender
+
+    @property
+    def random(self) -> Random:
+        """Random numbers that are the same at every re-execution of this event."""
+        subject = self._subject
+        wanted = (subject, subject.version)
+        if self._random is None or self._random_for != wanted:
+            seed = seed_of(self._fleet, subject.agent_name, subject.key, subject.version)
+            self._random, self._random_for = Random(seed), wanted
+        return self._random
+
+    def new_id(self) -> str:
+        """A fresh id, the same one at every re-execution of this event."""
+        subject = self._subject
+        serial = self._next_serial()
+        return f"{self._fleet}/{subject.agent_name}/{subject.key}/{subject.version}/id{serial}"
+
+    def emit(self, action: Action) -> None:
+        """An action to the outside. It is issued when the event's commit is durable."""
+        if not isinstance(action, Action):
+            raise UsageError(
+                f"ctx.emit takes an Action, not {type(action).__name__}: "
+                "ctx.send(Agent, key, event) sends an event to an agent"
+            )
+        subject = self._subject
+        self._effects.actions.append(Emitted(subject, subject.version, action, self.now))
+
+    def send(self, agent: type[Agent], key: str, event: Event) -> None:
+        """A message to another agent (or this one): delivered once, in order per pair."""
+        self._need_event("send", event)
+        name = getattr(agent, "__name__", str(agent))
+        if name not in self._agents:
+            raise UsageError(
+                f"ctx.send to {name}, which is no agent of fleet {self._fleet!r}: "
+                f"add it to Fleet(agents=[…]); known are {', '.join(sorted(self._agents))}"
+            )
+        check_key(key)
+        if self._hops >= HOPS_MAX:
+            raise UsageError(
+                f"a message has made {HOPS_MAX} hops, the bound that ends message loops: "
+                "let the agent stop answering, or continue with ctx.after"
+            )
+        self._effects.messages.append(
+            Sent(self._subject, name, key, event, self._hops + 1, self.now)
+        )
+
+    def reply(self, event: Event) -> None:
+        """Answer whoever asked: the agent that sent this message, or `live.ask` outside."""
+        self._need_event("reply", event)
+        if self._ask >= 0:
+            self._effects.replies.append((self._ask, event))
+            return
+        sender = self._sender
+        if sender is None:
+            return  # a plain send asks for no answer
+        if self._hops >= HOPS_MAX:
+            raise UsageError(f"a reply after {HOPS_MAX} hops, the bound that ends message loops")
+        self._effects.messages.append(
+            Sent(self._subject, sender.agent, sender.key, event, self._hops + 1, self.now)
+        )
+
+    def after(self, seconds: float, event: Event, name: str | None = None) -> None:
+        """Send `event` to this agent in `seconds`. The same name again replaces the timer."""
+        self._arm(self.now + self._positive(seconds, 0.0), event, name, 0.0)
+
+    def at(self, time: float, event: Event, name: str | None = None) -> None:
+        """Send `event` to this agent when the partition's clock reaches `time`."""
+        self._arm(self._positive(time, 0.0), event, name, 0.0)
+
+    def every(self, seconds: float, event: Event, name: str | None = None) -> None:
+        """Send `event` every `seconds`. Firings missed while nothing ran are one firing."""
+        period = self._positive(seconds, 0.001)
+        self._arm(self.now + period, event, name, period)
+
+    def cancel(self, name: str) -> bool:
+        """Forget the timer of that name. False if there was none."""
+        return self._subject.timers().pop(name, None) is not None
+
+    def call(self, function: object, *arguments: object, **options: object) -> NoReturn:
+        raise NotYet(
+            "ctx.call comes with a later release: until then emit an Action, do the work "
+            "outside, and send the answer back as an event"
+        )
+
+    def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
+        self._need_event("after", event)
+        timers = self._subject.timers()
+        if name is None:
+            name = f"~{self._subject.version}.{self._next_serial()}"
+        if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
+            raise UsageError(
+                f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "
+                "bound: name them so that they replace each other, or cancel some"
+            )
+        timers[name] = Timer(name, due, event, period)
+        self._effects.armed.append((due, self._subject, name))
+
+    def _next_serial(self) -> int:
+        """1, 2, 3, … within one event, whatever batch the event is folded in."""
+        wanted = (self._subject, self._subject.version)
+        if self._serial_for != wanted:
+            self._serial, self._serial_for = 0, wanted
+        self._serial += 1
+        return self._serial
+
+    def _forget_draws(self) -> None:
+        """The event is undone: whoever gets its version next draws afresh."""
+        self._random_for = self._serial_for = None
+
+    def _log(self, level: str, text: str) -> None:
+        subject = self._subject
+        self._effects.logs.append(LogLine(level, subject.agent_name, subject.key, str(text)))
+
+    @staticmethod
+    def _need_event(verb: str, event: object) -> None:
+        if not isinstance(event, Event):
+            raise UsageError(f"ctx.{verb} takes an Event, not {type(event).__name__}")
+
+    @staticmethod
+    def _positive(seconds: float, least: float) -> float:
+        # `not >=` also refuses NaN.
+        if not seconds >= least or seconds == float("inf"):
+            raise UsageError(f"a timer of {seconds!r} seconds: give a number from {least:g} up")
+        return float(seconds)

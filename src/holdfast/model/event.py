@@ -1,0 +1,72 @@
+"""What comes to an agent and what goes out of the fleet: `Event` and `Action`.
+
+Both are frozen: an event that has happened does not change. A message between agents is an Event
+too. `Agent`, the third kind of class, is in `agent`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform, get_args
+
+import msgspec
+
+from holdfast.model.annotations import Body
+from holdfast.model.definition import (
+    Definition,
+    HoldfastMeta,
+    Priority,
+    check_choice,
+    is_positive,
+    schema_of,
+)
+from holdfast.model.keys import shortened
+
+__all__ = ["Action", "Definition", "Event", "Priority"]
+
+
+class ActionMeta(HoldfastMeta):
+    kind = "action"
+    class_keywords = ("expires", "priority")
+
+    def _define(cls, body: Body, keywords: Mapping[str, object]) -> Definition:
+        above = getattr(cls, "__holdfast__", None)
+        expires = keywords.get("expires", getattr(above, "expires", None))
+        priority = keywords.get("priority", getattr(above, "priority", "normal"))
+        if expires is not None and not is_positive(expires):
+            raise body.place().error(
+                f"{body.class_name} has expires={shortened(expires)}: give the seconds after which "
+                f"it must not be executed any more, above 0, or leave it out"
+            )
+        check_choice(body, "priority", priority, get_args(Priority))
+        seconds = None if expires is None else float(expires)  # type: ignore[arg-type]
+        options = {"expires": seconds, "priority": priority}
+        schema = schema_of(cls, cls.kind, body, options)
+        return Definition(schema.name, schema.kind, schema, body.place(), **options)  # type: ignore[arg-type]
+
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+    class Event:
+        """Something that happened, on its way to an agent."""
+
+        __holdfast__: ClassVar[Definition]
+        __struct_fields__: ClassVar[tuple[str, ...]]
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+    class Action:
+        """A command to the world outside the fleet. `expires` are seconds after it was issued."""
+
+        __holdfast__: ClassVar[Definition]
+        __struct_fields__: ClassVar[tuple[str, ...]]
+
+        def __init_subclass__(
+            cls, *, expires: float | None = None, priority: Priority = "normal"
+        ) -> None: ...
+
+else:
+
+    class Event(msgspec.Struct, metaclass=HoldfastMeta):
+        """Something that happened, on its way to an agent."""
+
+    class Action(msgspec.Struct, metaclass=ActionMeta):
+        """A command to the world outside the fleet. `expires` are seconds after it was issued."""

@@ -1,0 +1,118 @@
+"""The fleet as a set of classes: its agents, and the events and actions that concern them.
+
+Names on the wire are bare class names, so a fleet may have each name once. How a fleet is opened
+and run is in `runtime`; `Fleet`, which users write, derives from `FleetModel`.
+"""
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from holdfast.errors import DefinitionError
+from holdfast.model.agent import Agent
+from holdfast.model.event import Action, Event
+from holdfast.model.keys import is_key, shortened, why_not_a_name
+from holdfast.model.references import references
+from holdfast.model.schema import Schema
+
+
+class FleetModel:
+    """Checked classes by name. Events and actions are found in the handlers; name those that are
+    not (built by code outside the handlers, say) in `events=` and `actions=`."""
+
+    def __init__(
+        self,
+        name: str,
+        agents: Iterable[type[Agent]],
+        events: Iterable[type[Event]] = (),
+        actions: Iterable[type[Action]] = (),
+    ) -> None:
+        if not is_key(name):
+            raise DefinitionError(
+                f"{shortened(name)} cannot be the name of a fleet: {why_not_a_name(name)}"
+            )
+        self.name = name
+        self.agents: dict[str, type[Agent]] = {}
+        self.events: dict[str, type[Event]] = {}
+        self.actions: dict[str, type[Action]] = {}
+        for agent in agents:
+            self._add_agent(agent)
+        if not self.agents:
+            raise DefinitionError(f"fleet {name} has no agents: write `agents=[Drone]`")
+        for event in events:
+            self._check_is(event, Event, "events")
+            self.adopt(event)
+        for action in actions:
+            self._check_is(action, Action, "actions")
+            self.adopt(action)
+        for agent in self.agents.values():
+            for mentioned in mentioned_by(agent):
+                self.adopt(mentioned)
+
+    def adopt(self, cls: type[Event] | type[Action]) -> None:
+        """Take in a class met at run time; nothing happens if the fleet has it."""
+        known = self.events if issubclass(cls, Event) else self.actions
+        if known.get(cls.__name__) is cls:
+            return
+        self._check_free(cls)
+        if issubclass(cls, Event):
+            # Before it is known: whoever finds the class also finds its handlers.
+            for agent in self.agents.values():
+                agent.__holdfast__.serve(cls)
+            self.events[cls.__name__] = cls
+        else:
+            self.actions[cls.__name__] = cls
+
+    def schemas(self) -> list[Schema]:
+        """Every schema the fleet's data needs: states, events, actions, each sorted by name."""
+        states = [cls.__holdfast__.schema for cls in self.agents.values()]
+        events = [cls.__holdfast__.schema for cls in self.events.values()]
+        actions = [cls.__holdfast__.schema for cls in self.actions.values()]
+        by_name = attrgetter("name")
+        return [each for kind in (states, events, actions) for each in sorted(kind, key=by_name)]
+
+    def _add_agent(self, agent: type[Agent]) -> None:
+        self._check_is(agent, Agent, "agents")
+        if self.agents.get(agent.__name__) is agent:
+            raise DefinitionError(f"fleet {self.name} lists {agent.__name__} twice: once is enough")
+        self._check_free(agent)
+        self.agents[agent.__name__] = agent
+
+    def _check_is(self, cls: type, base: type, argument: str) -> None:
+        if not (isinstance(cls, type) and issubclass(cls, base)) or cls is base:
+            raise DefinitionError(
+                f"fleet {self.name} has {shortened(cls)} in {argument}=: give classes derived "
+                f"from {base.__name__}"
+            )
+
+    def _check_free(self, cls: type[Agent] | type[Event] | type[Action]) -> None:
+        name = cls.__name__
+        for classes in (self.agents, self.events, self.actions):
+            other = classes.get(name)
+            if other is not None and other is not cls:
+                raise DefinitionError(_same_name(self.name, cls, other))
+
+
+def mentioned_by(agent: type[Agent]) -> list[type[Event] | type[Action]]:
+    """The events an agent handles, and the events and actions its handlers and guards mention."""
+    handlers = agent.__holdfast__.handlers
+    handled = [event for handler in handlers for event in handler.events]
+    code = [part for handler in handlers for part in (handler.function, handler.when)]
+    return list(dict.fromkeys([*handled, *references(code, agent)]))
+
+
+def _same_name(
+    fleet: str,
+    cls: type[Agent] | type[Event] | type[Action],
+    other: type[Agent] | type[Event] | type[Action],
+) -> str:
+    here, there = cls.__holdfast__.place, other.__holdfast__.place
+    message = (
+        f"{here.file}:{here.line}: fleet {fleet} has two classes named {cls.__name__}; the other "
+        f"is at {there.file}:{there.line}: "
+    )
+    if here == there:
+        return message + (
+            f"the same class was made twice (modules {cls.__module__} and {other.__module__}), so "
+            f"import the file under one name only, and do not define classes in a loop"
+        )
+    return message + "names on the wire are bare class names, so rename one of them"

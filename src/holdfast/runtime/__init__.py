@@ -1,0 +1,1 @@
+"""The runtime: worker, relay, supervisor and the handles that users hold."""

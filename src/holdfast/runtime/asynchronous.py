@@ -1,0 +1,58 @@
+"""The async twin of `Live`: the same methods, awaited, each run on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
+
+from holdfast.runtime.live import Live
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _awaited(
+    method: Callable[Concatenate[Live, P], R],
+) -> Callable[Concatenate[AsyncLive, P], Coroutine[object, object, R]]:
+    async def call(self: AsyncLive, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self.live, *args, **kwargs)
+
+    call.__doc__ = method.__doc__
+    return call
+
+
+class AsyncLive:
+    """`async with fleet.connect_async(url) as live: await live.send(…)`."""
+
+    live: Live
+
+    def __init__(self, make: Callable[[], Live]) -> None:
+        self._make = make
+
+    send = _awaited(Live.send)
+    send_many = _awaited(Live.send_many)
+    ask = _awaited(Live.ask)
+    state = _awaited(Live.state)
+    history = _awaited(Live.history)
+    actions = _awaited(Live.actions)
+    dead_letters = _awaited(Live.dead_letters)
+    positions = _awaited(Live.positions)
+    redrive = _awaited(Live.redrive)
+    pause = _awaited(Live.pause)
+    resume = _awaited(Live.resume)
+    wait_for = _awaited(Live.wait_for)
+    settle = _awaited(Live.settle)
+
+    async def __aenter__(self) -> AsyncLive:
+        self.live = await asyncio.to_thread(self._make)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.live.close)

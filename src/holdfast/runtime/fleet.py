@@ -1,0 +1,46 @@
+"""`Fleet`: the model of a fleet that can be opened, here or elsewhere."""
+
+from __future__ import annotations
+
+from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.urls import DEFAULT_URL, open_engine
+from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.asynchronous import AsyncLive
+from holdfast.runtime.embedded import Embedded
+from holdfast.runtime.live import Live
+
+
+class Fleet(FleetModel):
+    """The agents that work together. `open` folds in this process, `connect` beside another."""
+
+    def open(
+        self, url: str = DEFAULT_URL, *, partitions: int = 1, faults: FaultPoints = no_faults
+    ) -> Live:
+        """Hold the fleet's data and fold it on a background thread until closed."""
+        engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
+        try:
+            if isinstance(engine, SqliteEngine):
+                engine.holder.acquire()
+            return Live(self, engine, Embedded(self, engine))
+        except BaseException:
+            engine.close()
+            raise
+
+    def connect(self, url: str = DEFAULT_URL) -> Live:
+        """Send to and read a fleet that another process folds."""
+        if url.startswith("memory:"):
+            raise UsageError("memory: lives in one process only: use fleet.open, or sqlite:PATH")
+        engine = open_engine(url, self.name)
+        try:
+            return Live(self, engine)
+        except BaseException:
+            engine.close()
+            raise
+
+    def open_async(self, url: str = DEFAULT_URL, *, partitions: int = 1) -> AsyncLive:
+        return AsyncLive(lambda: self.open(url, partitions=partitions))
+
+    def connect_async(self, url: str = DEFAULT_URL) -> AsyncLive:
+        return AsyncLive(lambda: self.connect(url))

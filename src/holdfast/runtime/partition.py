@@ -1,0 +1,167 @@
+"""A partition in the hands of its worker: read, step, commit, relay.
+
+The phase before is the claim (engine), the phase after is a revocation or the end of the process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from holdfast.engine.port import Claim, Engine
+from holdfast.engine.stamping import Clock
+from holdfast.errors import TryAgain
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.relay import Relay
+from holdfast.stepping.codebook import Codebook, UnknownSchema
+from holdfast.stepping.commit import Commit, Outgoing
+from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.stepper import Stepper
+
+EVENTS_PER_COMMIT_MAX = 65_536
+HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
+CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
+CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
+
+_log = logging.getLogger("holdfast.worker")
+_agent_log = logging.getLogger("holdfast.agent")
+Alarm = Callable[[int, str], None]
+
+
+class Partition:
+    def __init__(
+        self,
+        claim: Claim,
+        engine: Engine,
+        fleet: FleetModel,
+        codebook: Codebook,
+        clock: Clock,
+        alarm: Alarm,
+    ) -> None:
+        self.claim = claim
+        self.number = claim.partition
+        self._engine = engine
+        self._codebook = codebook
+        self._clock = clock
+        self._alarm = alarm
+        self._relay = Relay(engine, claim.incarnation)
+        self._pending: Commit | None = None
+        self.folding = False  # user code runs now
+        self._rest_until = 0.0
+        self._last_moved = 0.0
+        self._alone = claim.alone
+        self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
+        view = engine.view(self.number)
+        self.stepper = Stepper(fleet, engine.catalog.layout, codebook, view.letter)
+        loaded = engine.load(claim)
+        self.stepper.load(loaded.head, loaded.sent_next, loaded.records)
+        self._relay.add(Outgoing(*row) for row in loaded.outbox)
+        self._alone_until = loaded.head.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
+
+    @property
+    def position(self) -> int:
+        return self.stepper.head.position
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next timer is due; None while the partition rests."""
+        return None if self._resting(self._clock().wall) else self.stepper.agenda.next_due
+
+    def _resting(self, now: float) -> bool:
+        # Two-sided, so that a clock set back does not turn a rest into a sleep.
+        return self._rest_until - 2 * HOLD_SECONDS < now < self._rest_until
+
+    def advance(self) -> bool:
+        """One turn: 1 finish what waits, 2 fold, 3 commit, 4 relay. True if anything moved."""
+        now = self._clock().wall
+        if self._resting(now):
+            return False
+        try:
+            if self._pending is None:
+                self._pending = self._fold(now)
+            moved = self._pending is not None
+            if self._pending is not None:
+                self._commit(self._pending)
+            self._deliver()
+        except (UnknownSchema, TryAgain) as trouble:
+            self._rest(str(trouble))
+            return False
+        if moved:
+            self._last_moved = now
+        return moved
+
+    def _fold(self, now: float) -> Commit | None:
+        if self._relay.messages_waiting > self._engine.limits.outbox_messages_max:
+            return None  # the relay has to catch up first; appends elsewhere never wait for us
+        batch, more = self._read()
+        due = self.stepper.agenda.next_due
+        clear = bool(self._relay.delivered) and (
+            bool(batch) or abs(now - self._last_moved) > CLEAR_SECONDS
+        )
+        if not batch and not clear and (due is None or due > now):
+            return None
+        condemned = None
+        if self._condemned and batch:
+            condemned = "it killed its worker again and again, also when folded alone"
+            self._condemned = False
+        relayed = self._relay.take_delivered()
+        self._engine.folding(self.claim, self.position)
+        self.folding = True
+        commit = self.stepper.step(batch, None if more else now, relayed, condemned)
+        self.folding = False
+        self._engine.folding(self.claim, None)
+        return None if commit.empty else commit
+
+    def _read(self) -> tuple[list[Inputs], bool]:
+        """What waits, from our position on, and whether there is more than that."""
+        position = self.position
+        most = 1 if self._alone else EVENTS_PER_COMMIT_MAX
+        batch: list[Inputs] = []
+        count = 0
+        for stored in self._engine.read(self.number, position, most):
+            inputs = self._decode(stored)
+            start = max(0, position - inputs.first)
+            stop = min(len(inputs), start + most - count)
+            if start or stop < len(inputs):
+                inputs = inputs.part(start, stop)
+            batch.append(inputs)
+            count += len(inputs)
+            if count >= most:
+                return batch, True
+        return batch, False
+
+    def _decode(self, stored: StoredFrame) -> Inputs:
+        try:
+            return read_inputs(stored, self._codebook)
+        except UnknownSchema:
+            self._codebook.learn(self._engine.catalog.schemas())
+            return read_inputs(stored, self._codebook)
+
+    def _commit(self, commit: Commit) -> None:
+        self._engine.commit([(self.claim, commit)])
+        self._pending = None
+        self._relay.add(commit.outgoing)
+        for line in commit.logs:
+            level = logging.getLevelName(line.level.upper())
+            _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text)
+        for letter in commit.letters:
+            _log.warning(
+                "dead letter %d.%d: %s/%s: %s",
+                self.number,
+                letter.id,
+                letter.agent,
+                letter.key,
+                letter.error,
+            )
+        if self._alone and self.position >= self._alone_until:
+            self._alone = False
+
+    def _deliver(self) -> None:
+        if self._relay.messages_waiting:
+            trouble = self._relay.deliver()
+            if trouble is not None:
+                self._rest(trouble)
+
+    def _rest(self, reason: str) -> None:
+        self._rest_until = self._clock().wall + HOLD_SECONDS
+        self._alarm(self.number, reason)

@@ -1,0 +1,281 @@
+"""Reading: committed states, actions, history and dead letters, as objects of the user's classes
+or, without them, as plain values by the schemas stored with the data."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import msgspec
+
+from holdfast.engine.port import Engine, View
+from holdfast.errors import UsageError
+from holdfast.model.schema import Schema, UntypedReader
+from holdfast.stepping.commit import Letter, Record
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.outputs import action_id
+from holdfast.stepping.rows import read_raw_payload
+
+ACTIONS_PER_PAGE = 10_000
+_FRAMES_AT_ONCE = 256
+
+Instance = Callable[[int, bytes], object]
+
+
+class Plain(NamedTuple):
+    """An event, action or state without its class: its name and its values."""
+
+    name: str
+    values: dict[str, object]
+
+
+class Untyped:
+    """Rows as `Plain`, by the stored schemas alone."""
+
+    def __init__(self, schemas: Callable[[], dict[int, Schema]]) -> None:
+        self._load = schemas
+        self._readers: dict[int, tuple[str, UntypedReader]] = {}
+
+    def __call__(self, schema_id: int, row: bytes) -> Plain:
+        if schema_id not in self._readers:
+            self._readers = {i: (s.name, UntypedReader(s)) for i, s in self._load().items()}
+        name, reader = self._readers[schema_id]
+        return Plain(name, reader.row(row))
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedAction:
+    """An action as it left the fleet. Store the id, and doing it twice is noticed."""
+
+    agent: str
+    key: str
+    action: object
+    id: str
+    now: float
+    expires_at: float | None
+    priority: str
+
+
+class ActionPage(list[IssuedAction]):
+    """Actions, ordered within a partition, and the cursor after the last of them."""
+
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One input an agent took. `origin` is external, message, timer, expiry or control."""
+
+    position: int
+    now: float
+    origin: str
+    event: object
+    source: str | None
+    seq: int | None
+    sender: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    id: str
+    agent: str
+    key: str
+    event: object
+    error: str
+    trace: str
+    now: float
+    redriven: bool
+
+
+class Reading:
+    def __init__(self, engine: Engine, instance: Instance, actions: dict[str, Schema]) -> None:
+        self._engine = engine
+        self._instance = instance
+        self._fleet = engine.catalog.fleet
+        self._layout = engine.catalog.layout
+        self._action_schemas = actions
+
+    def views(self) -> list[View]:
+        return [self._engine.view(n) for n in range(len(self._layout.partitions))]
+
+    def view_of(self, key: str) -> View:
+        return self._engine.view(self._layout.partition_of(key))
+
+    def record(self, agent: str, key: str) -> Record | None:
+        return self.view_of(key).record(agent, key)
+
+    # Actions.
+
+    def actions(self, after: str | None, most: int) -> ActionPage:
+        starts = _read_cursor(after, len(self._layout.partitions))
+        page = ActionPage()
+        for number, view in enumerate(self.views()):
+            while len(page) < most:
+                batch = view.actions(starts[number], _FRAMES_AT_ONCE)
+                if not batch:
+                    break
+                for issued in batch:
+                    found = self._actions_of(Frame.decode(issued.frame))
+                    page += found[max(0, starts[number] - issued.first) :]
+                    starts[number] = issued.first + issued.count
+        page.cursor = base64.urlsafe_b64encode(msgspec.msgpack.encode(starts)).decode()
+        return page
+
+    def _actions_of(self, frame: Frame) -> list[IssuedAction]:
+        names = ("agent", "key", "version", "index", "now")
+        columns = [cast(list[object], frame.values(name)) for name in names]
+        result = []
+        for (agent, key, version, index, now), (schema, row) in zip(
+            zip(*columns, strict=True), read_raw_payload(frame), strict=True
+        ):
+            action = self._instance(schema, row)
+            expires, priority = self._options(schema)
+            result.append(
+                IssuedAction(
+                    agent=cast(str, agent),
+                    key=cast(str, key),
+                    action=action,
+                    id=action_id(
+                        self._fleet,
+                        cast(str, agent),
+                        cast(str, key),
+                        cast(int, version),
+                        cast(int, index),
+                    ),
+                    now=cast(float, now),
+                    expires_at=None if expires is None else cast(float, now) + expires,
+                    priority=priority,
+                )
+            )
+        return result
+
+    def _options(self, schema_id: int) -> tuple[float | None, str]:
+        found = self._engine_schema(schema_id).options
+        expires = found.get("expires")
+        return (
+            None if expires is None else float(cast(float, expires)),
+            str(found.get("priority", "normal")),
+        )
+
+    def _engine_schema(self, schema_id: int) -> Schema:
+        key = str(schema_id)
+        if key not in self._action_schemas:
+            self._action_schemas.update(
+                {str(i): s for i, s in self._engine.catalog.schemas().items()}
+            )
+        return self._action_schemas[key]
+
+    # History.
+
+    def history(self, agent: str, key: str) -> Iterator[HistoryEntry]:
+        """Every input of one agent that retention has kept, in the order it was folded."""
+        view = self.view_of(key)
+        end = view.head().position
+        timers = list(self._journal_of(view, agent, key))
+        needle = key.encode()
+        position = view.inbox_first()
+        while position < end:
+            batch = view.frames(position, 65_536)
+            if not batch:
+                break
+            for stored in batch:
+                position = stored.first + stored.count
+                if needle in stored.frame:
+                    for entry in self._entries(stored, agent, key, end):
+                        while timers and timers[0].position <= entry.position:
+                            yield timers.pop(0)
+                        yield entry
+        yield from timers
+
+    def _entries(
+        self, stored: StoredFrame, agent: str, key: str, end: int
+    ) -> Iterator[HistoryEntry]:
+        frame = Frame.decode(stored.frame)
+        agents = cast(list[str], frame.values("agent"))
+        keys = cast(list[str], frame.values("key"))
+        mine = [i for i, k in enumerate(keys) if k == key and agents[i] == agent]
+        if not mine:
+            return
+        origin = cast(str, frame.constant("origin"))
+        rows = read_raw_payload(frame) if origin != "control" else []
+        seqs = frame.values("seq")
+        senders = [frame.values("from_agent"), frame.values("from_key")]
+        for i in mine:
+            if stored.first + i >= end:
+                return
+            if origin == "control":
+                command = cast(list[list[object]], frame.values("command"))[i]
+                event: object = " ".join(map(str, command))
+            else:
+                event = self._instance(*rows[i])
+            from_agent, from_key = senders
+            yield HistoryEntry(
+                position=stored.first + i,
+                now=stored.stamp,
+                origin=origin,
+                event=event,
+                source=cast("str | None", frame.constant("source")),
+                seq=None if seqs is None else cast(int, seqs[i]),
+                sender=None
+                if from_agent is None or from_key is None
+                else f"{from_agent[i]}/{from_key[i]}",
+            )
+
+    def _journal_of(self, view: View, agent: str, key: str) -> Iterator[HistoryEntry]:
+        first = 0
+        while batch := view.journal(first, _FRAMES_AT_ONCE):
+            for journalled in batch:
+                first = journalled.first + journalled.count
+                frame = Frame.decode(journalled.frame)
+                names = ("agent", "key", "position", "now", "name", "event")
+                columns = [cast(list[object], frame.values(name)) for name in names]
+                for a, k, position, now, name, event in zip(*columns, strict=True):
+                    if (a, k) == (agent, key):
+                        pair = cast("tuple[int, bytes] | None", event)
+                        yield HistoryEntry(
+                            position=cast(int, position),
+                            now=cast(float, now),
+                            origin="expiry" if pair is None else "timer",
+                            event=None if pair is None else self._instance(*pair),
+                            source=None,
+                            seq=None,
+                            sender=cast(str, name) or None,
+                        )
+
+    # Dead letters and paused agents.
+
+    def dead_letters(self) -> list[DeadLetter]:
+        found = []
+        for number, view in enumerate(self.views()):
+            for letter, redriven in view.letters():
+                found.append(self._dead_letter(number, letter, redriven))
+        return found
+
+    def _dead_letter(self, number: int, letter: Letter, redriven: bool) -> DeadLetter:
+        return DeadLetter(
+            id=f"{number}.{letter.id}",
+            agent=letter.agent,
+            key=letter.key,
+            event=self._instance(letter.schema, letter.row),
+            error=letter.error,
+            trace=letter.trace,
+            now=letter.now,
+            redriven=redriven,
+        )
+
+
+def _read_cursor(cursor: str | None, partitions: int) -> list[int]:
+    if not cursor:
+        return [0] * partitions
+    try:
+        starts = msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor), type=list[int])
+    except (ValueError, msgspec.MsgspecError):
+        raise UsageError(
+            f"cursor {cursor!r} is none of ours: use the one a page gave you"
+        ) from None
+    if len(starts) != partitions:
+        raise UsageError(f"cursor {cursor!r} belongs to a fleet with {len(starts)} partitions")
+    return starts

@@ -1,0 +1,244 @@
+"""Sending: from a user's events to durable parcels in the right inboxes."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.engine.admission import WINDOW
+from holdfast.engine.port import Engine, Parcel, Taken
+from holdfast.errors import TimedOut, TryAgain, UsageError
+from holdfast.model.agent import Agent
+from holdfast.model.event import Event
+from holdfast.model.fleet import FleetModel
+from holdfast.model.keys import Layout, check_key
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import event_frame
+
+EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
+RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
+_ROUTES_MAX = 1_000_000
+
+Row = tuple[type[Agent], str, Event]
+
+
+class Receipt(NamedTuple):
+    """Proof that events are durable. `live.state(…, after=receipt)` sees what they did."""
+
+    positions: tuple[tuple[int, int], ...]  # (partition, first position after the events)
+
+
+class Group:
+    """Sends of several threads to one inbox that share a transaction."""
+
+    def __init__(self, engine: Engine, partition: int) -> None:
+        self._engine = engine
+        self._partition = partition
+        self._queue: list[_Waiting] = []
+        self._queueing = threading.Lock()
+        self._turn = threading.Lock()
+
+    def append(self, parcel: Parcel) -> Taken:
+        waiting = _Waiting(parcel)
+        with self._queueing:
+            self._queue.append(waiting)
+        with self._turn:
+            if waiting.result is None:
+                self._append_all()
+        if isinstance(waiting.result, Taken):
+            return waiting.result
+        assert waiting.result is not None
+        raise waiting.result
+
+    def _append_all(self) -> None:
+        with self._queueing:
+            batch, self._queue = self._queue, []
+        results: Sequence[Taken | Exception]
+        try:
+            results = self._engine.append(self._partition, [w.parcel for w in batch])
+        except Exception as error:
+            results = [error] * len(batch)
+        for waiting, result in zip(batch, results, strict=True):
+            waiting.result = result
+
+
+class _Waiting:
+    __slots__ = ("parcel", "result")
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel = parcel
+        self.result: Taken | Exception | None = None
+
+
+class Router:
+    """Parcels to inboxes: grouping, and patience with refusals that pass."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.layout: Layout = engine.catalog.layout
+        self._groups = [Group(engine, n) for n in range(len(self.layout.partitions))]
+        self._routes: dict[str, int] = {}
+
+    def partition_of(self, key: str) -> int:
+        number = self._routes.get(key)
+        if number is None:
+            check_key(key)
+            if len(self._routes) >= _ROUTES_MAX:
+                self._routes.clear()
+            number = self._routes[key] = self.layout.partition_of(key)
+        return number
+
+    def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
+        deadline = time.monotonic() + timeout
+        attempt = 0
+        while True:
+            try:
+                return self._groups[partition].append(parcel)
+            except TryAgain as refusal:
+                pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
+                if time.monotonic() + pause > deadline:
+                    raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
+                time.sleep(pause)
+                attempt += 1
+
+
+class Sending:
+    """The sending half of a handle: numbers, splits, encodes, appends."""
+
+    def __init__(self, fleet: FleetModel, codebook: Codebook, router: Router) -> None:
+        self._fleet = fleet
+        self._codebook = codebook
+        self._router = router
+        self._source = f"~{secrets.token_hex(8)}"
+        self._numbering = threading.Lock()
+        self._next = 1
+        self._unfinished: tuple[list[Row], int] | None = None
+
+    def send(
+        self,
+        rows: Sequence[Row],
+        source: str | None,
+        first_seq: int | None,
+        timeout: float,
+        *,
+        event_time: float | None = None,
+        previous: int | None = None,
+        asks: bool = False,
+    ) -> Receipt:
+        if not rows:
+            return Receipt(())
+        if len(rows) > EVENTS_PER_SEND_MAX:
+            raise UsageError(
+                f"{len(rows):,} events in one send: send at most {EVENTS_PER_SEND_MAX:,} at once"
+            )
+        name, first, own = self._number(rows, source, first_seq)
+        positions = []
+        try:
+            for partition, parcel in self._parcels(rows, name, first, event_time, previous, asks):
+                taken = self._router.append(partition, parcel, timeout)
+                positions.append((partition, taken.next))
+        except Exception as error:
+            if own and isinstance(error, (TryAgain, TimedOut)):
+                # The same rows sent again are a retry and get the same numbers.
+                self._unfinished = (list(rows), first)
+            raise
+        return Receipt(tuple(positions))
+
+    def _number(
+        self, rows: Sequence[Row], source: str | None, first_seq: int | None
+    ) -> tuple[str, int, bool]:
+        if source is not None:
+            check_source(source)
+            if first_seq is None:
+                raise UsageError(
+                    f"source {source!r} without a sequence number: give seq=… or first_seq=…, "
+                    "or leave the source out and the handle numbers by itself"
+                )
+            return source, first_seq, False
+        if first_seq is not None:
+            raise UsageError("a sequence number without a source: give source=… too")
+        with self._numbering:
+            if self._unfinished is not None and self._unfinished[0] == list(rows):
+                first = self._unfinished[1]
+                self._unfinished = None
+                return self._source, first, True
+            first = self._next
+            self._next += len(rows)
+            return self._source, first, True
+
+    def _parcels(
+        self,
+        rows: Sequence[Row],
+        source: str,
+        first: int,
+        event_time: float | None,
+        previous: int | None,
+        asks: bool,
+    ) -> list[tuple[int, Parcel]]:
+        """One parcel per partition, encoded before any of them is appended."""
+        split: dict[int, list[int]] = {}
+        partition_of = self._router.partition_of
+        agents, keys, events = zip(*rows, strict=True)
+        names = self._names(agents, events)
+        if len(self._router.layout.partitions) == 1:
+            for key in dict.fromkeys(keys):
+                partition_of(key)
+            parts: dict[int, Sequence[int]] = {0: range(len(rows))}
+        else:
+            for i, number in enumerate(map(partition_of, keys)):
+                try:
+                    split[number].append(i)
+                except KeyError:
+                    split[number] = [i]
+            parts = dict(split)
+        parcels = []
+        for number, members in sorted(parts.items()):
+            whole = len(members) == len(rows)
+            seqs: range | list[int] = (
+                range(first, first + len(rows)) if whole else [first + i for i in members]
+            )
+            frame = event_frame(
+                names if whole else [names[i] for i in members],
+                keys if whole else [keys[i] for i in members],
+                events if whole else [events[i] for i in members],
+                self._codebook,
+                source=source,
+                seqs=seqs,
+                event_times=None if event_time is None else [event_time] * len(members),
+                previous=None if previous is None else [previous] * len(members),
+                asks=asks,
+            )
+            parcels.append((number, make_parcel(frame, source, seqs)))
+        return parcels
+
+    def _names(self, agents: Sequence[type[Agent]], events: Sequence[Event]) -> list[str]:
+        names: dict[type[Agent], str] = {}
+        for agent in set(agents):
+            name = getattr(agent, "__name__", repr(agent))
+            if self._fleet.agents.get(name) is not agent:
+                known = ", ".join(sorted(self._fleet.agents))
+                raise UsageError(
+                    f"{name} is no agent of fleet {self._fleet.name!r}: it has {known}"
+                )
+            names[agent] = name
+        for event in set(map(type, events)):
+            if not issubclass(event, Event):
+                raise UsageError(f"{event.__name__} is no Event: only events are sent to agents")
+            if self._fleet.events.get(event.__name__) is not event:
+                known = ", ".join(sorted(self._fleet.events))
+                raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
+        return [names[agent] for agent in agents]
+
+
+def check_source(source: str) -> None:
+    if not source or len(source) > 128 or source.startswith("~") or not source.isprintable():
+        raise UsageError(
+            f"source {source!r}: give 1 to 128 printable characters that do not start with ~"
+        )
+
+
+def make_parcel(frame: Frame, source: str | None, seqs: range | Sequence[int]) -> Parcel:
+    return Parcel(frame=frame, encoded=frame.encode(), source=source, seqs=seqs)

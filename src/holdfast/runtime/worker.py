@@ -1,0 +1,85 @@
+"""The worker: a plain loop over the partitions it was granted. `tick()` advances it once.
+
+No threads and no processes here; the clock and the engine are handed in. Who runs it decides:
+a background thread of `fleet.open`, a process under the supervisor, or a simulator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from holdfast.engine.port import Engine, Granted
+from holdfast.engine.stamping import Clock, system_clock
+from holdfast.errors import Fenced
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.partition import Partition
+from holdfast.runtime.schemas import agree
+
+IDLE_SECONDS_MAX = 0.5  # a worker looks around this often even if nobody wakes it
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Worker:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        engine: Engine,
+        wanted: Sequence[int],
+        clock: Clock = system_clock,
+    ) -> None:
+        self._fleet = fleet
+        self._engine = engine
+        self._wanted = list(wanted)
+        self._clock = clock
+        self._codebook, self._generation = agree(fleet, engine.catalog)
+        self.partitions: dict[int, Partition] = {}
+        self.fenced: dict[int, str] = {}
+        self.alarms: dict[int, str] = {}
+
+    def tick(self) -> bool:
+        """Take what was granted, advance every partition once. True if anything moved."""
+        self._take_assignments()
+        moved = False
+        for number, partition in list(self.partitions.items()):
+            try:
+                if partition.advance():
+                    moved = True
+                    self.alarms.pop(number, None)
+            except Fenced as reason:
+                _log.warning("partition %d: %s", number, reason)
+                del self.partitions[number]
+                self.fenced[number] = str(reason)
+        return moved
+
+    def _take_assignments(self) -> None:
+        for change in self._engine.assignments(self._wanted, self._generation):
+            if isinstance(change, Granted):
+                claim = change.claim
+                self.partitions[claim.partition] = Partition(
+                    claim, self._engine, self._fleet, self._codebook, self._clock, self._alarm
+                )
+            else:
+                self.partitions.pop(change.partition, None)
+
+    def _alarm(self, partition: int, reason: str) -> None:
+        if self.alarms.get(partition) != reason:
+            _log.error("partition %d waits: %s", partition, reason)
+        self.alarms[partition] = reason
+
+    def idle_seconds(self) -> float:
+        """How long nothing can happen, unless somebody appends."""
+        dues = [p.next_due for p in self.partitions.values()]
+        due = min((d for d in dues if d is not None), default=None)
+        if due is None:
+            return IDLE_SECONDS_MAX
+        return min(IDLE_SECONDS_MAX, max(0.0, due - self._clock().wall))
+
+    def progress(self) -> object:
+        """What user code is at, or None. The same value for long means an endless loop."""
+        for partition in list(self.partitions.values()):
+            if partition.folding:
+                subject = getattr(partition.stepper.context, "_subject", None)
+                return partition.position, id(subject), getattr(subject, "version", 0)
+        return None

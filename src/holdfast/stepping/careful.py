@@ -1,0 +1,314 @@
+"""The careful fold: one event at a time, each one undone wholly if it fails.
+
+Everything rare lives here: timers, expiry, deferred and held events, pauses, dead letters, asks,
+messages and an operator's commands. The stepper's fast loop hands over whatever it does not know.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DamagedData, UsageError
+from holdfast.model.context import Sender
+from holdfast.model.event import Event
+from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
+from holdfast.stepping.commit import Answer, Letter, Record
+from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.outputs import Fired
+
+if TYPE_CHECKING:
+    from holdfast.stepping.agenda import Entry
+    from holdfast.stepping.stepper import Stepper
+
+TRACE_BYTES_MAX = 8_000
+
+
+class CarefulFold:
+    def __init__(self, stepper: Stepper) -> None:
+        self.stepper = stepper
+        self.now = stepper.head.now
+        self.position = stepper.head.position
+        self.letters: list[Letter] = []
+        self.answers: list[Answer] = []
+        self.redriven: list[int] = []
+        self.fired: list[Fired] = []
+        self.gone: list[Record] = []
+
+    # Inputs from the inbox.
+
+    def fold(self, inputs: Inputs, condemned: str | None = None) -> None:
+        self.now = max(self.now, inputs.stamp)
+        for i, key in enumerate(inputs.keys):
+            position = inputs.first + i
+            if inputs.commands is not None:
+                self._command(inputs.agents[i], key, inputs.commands[i])
+            else:
+                held = Held(
+                    inputs.events[i],
+                    position,
+                    inputs.event_times[i] if inputs.event_times else inputs.stamp,
+                    inputs.senders[i] if inputs.senders else None,
+                    inputs.hops[i] if inputs.hops else 0,
+                    position if inputs.asks else -1,
+                )
+                self._deliver(self._cell(inputs.agents[i], key), held, condemned)
+                condemned = None
+            self.position = position + 1
+
+    def _cell(self, agent: str, key: str) -> Cell:
+        kind = self.stepper.kinds.get(agent)
+        if kind is None:
+            raise DamagedData(f"an input for {agent}/{key}, but the fleet has no agent {agent}")
+        cell = kind.cells.get(key) or kind.paused.get(key)
+        if cell is None:
+            # Versions of agents that expire start at the clock, so that one born again under an
+            # old key never gives out an id twice.
+            born = 0 if kind.expire_after is None else int(self.now * 1e6)
+            cell = Cell(kind, key, None, born)
+            if kind.expire_after is not None:
+                self.gone = [r for r in self.gone if (r.agent, r.key) != (agent, key)]
+        return cell
+
+    def _touch(self, cell: Cell) -> None:
+        if cell.batch != self.stepper.batch:
+            cell.batch = self.stepper.batch
+            self.stepper.touched.append(cell)
+        extras = cell.extras
+        paused = extras is not None and bool(extras.paused)
+        here, there = (
+            (cell.kind.paused, cell.kind.cells) if paused else (cell.kind.cells, cell.kind.paused)
+        )
+        there.pop(cell.key, None)
+        here[cell.key] = cell
+
+    def _deliver(self, cell: Cell, held: Held, condemned: str | None = None) -> None:
+        if cell.extras is not None and cell.extras.paused:
+            self._hold(cell, held)
+            return
+        mode = self._mode(cell)
+        self._try(cell, held, condemned)
+        if cell.kind.defers and self._mode(cell) != mode:
+            self._redeliver(cell)
+
+    def _mode(self, cell: Cell) -> object:
+        field = cell.kind.definition.mode_field
+        return getattr(cell.wake(), field) if field is not None else None
+
+    def _try(self, cell: Cell, held: Held, condemned: str | None = None) -> None:
+        """Run one event; whatever it did is undone if it fails."""
+        context = self.stepper.context
+        cell.wake()
+        image = cell.image()
+        mark = context._effects.mark()
+        if condemned is not None:
+            self._failed(cell, held, condemned, "")
+            return
+        try:
+            route = cell.kind.routes.get(type(held.event))
+            handler = route.choose(cell.agent, held.event) if route is not None else None
+            if handler is None:
+                self._unhandled(cell, held)
+                return
+            cell.version += 1
+            cell.updated = self.now
+            context.now, context.event_time = self.now, held.event_time
+            context._sender, context._hops, context._ask = held.sender, held.hops, held.ask
+            context._subject = cell
+            handler(cell.agent, held.event, context)
+            cell.record()
+            self._check_outputs(mark)
+        except (Exception, SystemExit) as error:
+            trace = traceback.format_exc()[-TRACE_BYTES_MAX:]
+            context._effects.rewind(mark)
+            context._forget_draws()
+            cell.revert(image)
+            self._failed(cell, held, f"{type(error).__name__}: {error}", trace)
+        else:
+            self._touch(cell)
+            self._answer(held, mark[2])
+
+    def _check_outputs(self, mark: tuple[int, int, int, int, int]) -> None:
+        """Outputs of a wrong type are the event's failure, not the commit's."""
+        effects, codebook = self.stepper.context._effects, self.stepper.codebook
+        outputs: list[object] = [e.action for e in effects.actions[mark[0] :]]
+        outputs += [m.event for m in effects.messages[mark[1] :]]
+        outputs += [event for _, event in effects.replies[mark[2] :]]
+        for _, subject, name in effects.armed[mark[3] :]:
+            timer = subject.timers().get(name)
+            if timer is not None:
+                outputs.append(timer.event)
+        for output in outputs:
+            codebook.pack([output], type(output))
+
+    def _answer(self, held: Held, first_reply: int) -> None:
+        effects = self.stepper.context._effects
+        if held.ask < 0:
+            return
+        replies = [event for ask, event in effects.replies[first_reply:] if ask == held.ask]
+        if not replies:
+            text = f"no handler replied to {type(held.event).__name__}: call ctx.reply(event)"
+            self.answers.append(Answer(held.ask, self.now, "silent", text, 0, b""))
+            return
+        codebook = self.stepper.codebook
+        schema, row = codebook.id_of(type(replies[0])), codebook.pack_one(replies[0])
+        self.answers.append(Answer(held.ask, self.now, "reply", "", schema, row))
+
+    # What becomes of events that are not taken.
+
+    def _unhandled(self, cell: Cell, held: Held) -> None:
+        policy = cell.kind.definition.unhandled
+        name = type(held.event).__name__
+        if policy == "defer":
+            self._hold(cell, held)
+        elif policy == "dead-letter":
+            self._bury(cell, held, f"no handler of {cell.agent_name} takes {name} now", "")
+        else:
+            self._answer(held, len(self.stepper.context._effects.replies))
+
+    def _hold(self, cell: Cell, held: Held) -> None:
+        extras = cell.beside()
+        if len(extras.held) >= HELD_PER_AGENT_MAX:
+            self._bury(cell, held, f"{HELD_PER_AGENT_MAX} events are held already, the bound", "")
+            return
+        extras.held.append(held)
+        self._touch(cell)
+
+    def _failed(self, cell: Cell, held: Held, error: str, trace: str) -> None:
+        if cell.kind.definition.on_error == "pause":
+            extras = cell.beside()
+            extras.paused = error[:500]
+            extras.held.insert(0, held)
+            self._touch(cell)
+            return
+        self._bury(cell, held, error, trace)
+
+    def _bury(self, cell: Cell, held: Held, error: str, trace: str) -> None:
+        codebook = self.stepper.codebook
+        sender = (held.sender.agent, held.sender.key) if held.sender else None
+        letter = Letter(
+            id=self.stepper.head.letters_next + len(self.letters),
+            position=held.position,
+            now=self.now,
+            agent=cell.agent_name,
+            key=cell.key,
+            schema=codebook.id_of(type(held.event)),
+            row=codebook.pack_one(held.event),
+            error=error,
+            trace=trace,
+            event_time=held.event_time,
+            sender=sender,
+            hops=held.hops,
+            ask=held.ask,
+        )
+        self.letters.append(letter)
+        if held.ask >= 0:
+            self.answers.append(Answer(held.ask, self.now, "failed", error, 0, b""))
+
+    def _redeliver(self, cell: Cell) -> None:
+        """Offer held events again, in order, for as long as that changes anything."""
+        progress = True
+        while progress and cell.extras is not None and cell.extras.held:
+            progress = False
+            waiting, cell.extras.held = cell.extras.held, []
+            for i, held in enumerate(waiting):
+                mode = self._mode(cell)
+                self._try(cell, held)
+                extras = cell.beside()
+                if extras.paused:
+                    extras.held += waiting[i + 1 :]
+                    break
+                if self._mode(cell) != mode:
+                    # A new mode may take what an earlier one deferred: start over in order.
+                    extras.held += waiting[i + 1 :]
+                    progress = True
+                    break
+            self._touch(cell)
+
+    # An operator's commands, which travel through the inbox like everything else.
+
+    def _command(self, agent: str, key: str, command: list[object]) -> None:
+        cell = self._cell(agent, key)
+        if command[0] == "pause":
+            cell.wake()
+            cell.beside().paused = str(command[1])
+            self._touch(cell)
+        elif command[0] == "resume":
+            if cell.extras is not None and cell.extras.paused:
+                cell.wake()
+                cell.extras.paused = ""
+                self._touch(cell)
+                self._redeliver(cell)
+        elif command[0] == "redrive":
+            self._redrive(cell, int(str(command[1])))
+        else:
+            raise UsageError(f"unknown command {command[0]!r} for {agent}/{key}")
+
+    def _redrive(self, cell: Cell, letter_id: int) -> None:
+        letter = self.stepper.letter_of(letter_id)
+        if letter is None or letter_id in self.redriven:
+            return  # already redriven: a letter comes back once
+        self.redriven.append(letter_id)
+        event = self.stepper.codebook.reader_of(letter.schema).row(letter.row)
+        assert isinstance(event, Event)
+        sender = Sender(*letter.sender) if letter.sender else None
+        held = Held(event, self.position, letter.event_time, sender, letter.hops, -1)
+        self._deliver(cell, held)
+
+    # Timers and expiry: inputs that come from no inbox.
+
+    def fire_due(self, until: float, most: int, idle: bool = False) -> None:
+        """Fire what is due. In front of a waiting input a timer fires at the time it was due;
+        when nothing waits it fires at the clock."""
+        agenda = self.stepper.agenda
+        while len(self.fired) < most and (entry := agenda.pop_due(until)) is not None:
+            now = max(self.now, until if idle else entry.due)
+            if entry.name is None:
+                self._expire(entry, now)
+            else:
+                self._fire(entry, entry.name, now)
+
+    def _fire(self, entry: Entry, name: str, now: float) -> None:
+        cell = entry.cell
+        timer = cell.extras.timers.get(name) if cell.extras is not None else None
+        if timer is None or timer.due != entry.due:
+            return  # cancelled, replaced, or left by an undone event
+        self.now = now
+        cell.wake()
+        timers = cell.timers()
+        if timer.period:
+            periods = int((now - timer.due) / timer.period) + 1
+            due = timer.due + periods * timer.period
+            timers[name] = timer._replace(due=due)
+            self.stepper.context._effects.armed.append((due, cell, name))
+        else:
+            del timers[name]
+        self.fired.append(
+            Fired(self.position, cell.agent_name, cell.key, name, timer.due, now, timer.event)
+        )
+        self._touch(cell)
+        self._deliver(cell, Held(timer.event, self.position, timer.due, None, 0, -1))
+
+    def _expire(self, entry: Entry, now: float) -> None:
+        cell = entry.cell
+        kind = cell.kind
+        assert kind.expire_after is not None
+        cell.expiry_queued = False
+        if kind.cells.get(cell.key) is not cell and kind.paused.get(cell.key) is not cell:
+            return  # gone already
+        due = cell.updated + kind.expire_after
+        if cell.extras:
+            # A paused agent, or one with timers or held events, is not idle: look again later.
+            due = max([due, now + kind.expire_after, *(t.due for t in cell.timers().values())])
+        if due > now:
+            cell.expiry_queued = True
+            self.stepper.agenda.add(due, cell, None)
+            return
+        self.now = now
+        del kind.cells[cell.key]
+        if cell in self.stepper.touched:
+            self.stepper.touched.remove(cell)
+        self.fired.append(Fired(self.position, cell.agent_name, cell.key, "", due, now, None))
+        self.gone.append(
+            Record(cell.agent_name, cell.key, cell.version, kind.schema, b"", b"", now)
+        )

@@ -1,0 +1,194 @@
+"""Cells: agents in the memory of their worker, each beside its last committed image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+import msgspec
+
+from holdfast.model.agent import Agent
+from holdfast.model.context import Sender, Timer
+from holdfast.model.event import Event
+from holdfast.model.handlers import Route
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.commit import Record
+from holdfast.stepping.frame import Frame, codes, const, integers, rows
+
+HELD_PER_AGENT_MAX = 10_000
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.decode
+
+
+class Held(NamedTuple):
+    """An input an agent keeps for later: deferred by its mode, or waiting while it is paused."""
+
+    event: Event
+    position: int
+    event_time: float
+    sender: Sender | None
+    hops: int
+    ask: int
+
+
+@dataclass(slots=True)
+class Extras:
+    """What an agent has beside its state; most have none of it."""
+
+    paused: str = ""
+    held: list[Held] = field(default_factory=list)
+    timers: dict[str, Timer] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.paused or self.held or self.timers)
+
+    def copy(self) -> Extras:
+        return Extras(self.paused, list(self.held), dict(self.timers))
+
+    def pack(self, codebook: Codebook) -> bytes:
+        if not self:
+            return b""
+
+        def row(event: Event) -> tuple[int, msgspec.Raw]:
+            return codebook.id_of(type(event)), msgspec.Raw(codebook.pack_one(event))
+
+        held = [(*row(h.event), *h[1:]) for h in self.held]
+        timers = [(t.name, t.due, t.period, *row(t.event)) for t in self.timers.values()]
+        return _pack([self.paused, held, timers])
+
+    @classmethod
+    def unpack(cls, data: bytes, codebook: Codebook) -> Extras:
+        if not data:
+            return cls()
+        paused, held, timers = _unpack(data, type=tuple[str, list[_HeldRow], list[_TimerRow]])
+        extras = cls(paused)
+        for schema, row, position, event_time, sender, hops, ask in held:
+            event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
+            extras.held.append(
+                Held(event, position, event_time, sender and Sender(*sender), hops, ask)
+            )
+        for name, due, period, schema, row in timers:
+            event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
+            extras.timers[name] = Timer(name, due, event, period)
+        return extras
+
+
+_HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
+_TimerRow = tuple[str, float, float, int, msgspec.Raw]
+
+
+class Kind:
+    """One class of agents and its cells. Paused agents stand apart, so the fast path skips them."""
+
+    def __init__(self, cls: type[Agent], codebook: Codebook) -> None:
+        self.cls = cls
+        self.definition = cls.__holdfast__
+        self.name = self.definition.name
+        self.routes: dict[type[Event], Route] = self.definition.routes
+        self.defers = self.definition.unhandled == "defer"
+        self.expire_after = self.definition.expire_after
+        self.simple = not self.defers and self.expire_after is None
+        self.codebook = codebook
+        self.schema = codebook.id_of(cls)
+        self.cells: dict[str, Cell] = {}
+        self.paused: dict[str, Cell] = {}
+
+
+class Cell:
+    __slots__ = (
+        "agent",
+        "agent_name",
+        "batch",
+        "expiry_queued",
+        "extras",
+        "key",
+        "kind",
+        "saved",
+        "updated",
+        "version",
+    )
+
+    def __init__(self, kind: Kind, key: str, saved: Record | None, born_version: int = 0) -> None:
+        self.kind = kind
+        self.agent_name = kind.name
+        self.key = key
+        self.saved = saved
+        self.batch = -1
+        self.expiry_queued = False
+        self.agent: Agent = cast(Agent, None)
+        self.restore(born_version)
+
+    def restore(self, born_version: int = 0) -> None:
+        """Back to what is committed. The state itself is decoded when it is next needed."""
+        saved = self.saved
+        self.agent = cast(Agent, None)
+        if saved is None:
+            self.version = born_version
+            self.updated = 0.0
+            self.extras: Extras | None = None
+        else:
+            self.version = saved.version
+            self.updated = saved.updated
+            self.extras = Extras.unpack(saved.extras, self.kind.codebook) if saved.extras else None
+
+    def wake(self) -> Agent:
+        """The agent itself, from its committed bytes or new with its defaults."""
+        if self.agent is None:
+            saved = self.saved
+            if saved is None:
+                self.agent = self.kind.cls()
+            else:
+                reader = self.kind.codebook.reader_of(saved.schema)
+                self.agent = cast(Agent, reader.row(saved.state))
+        return self.agent
+
+    def timers(self) -> dict[str, Timer]:
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras.timers
+
+    def beside(self) -> Extras:
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+    def image(self) -> tuple[bytes, int, float, Extras | None]:
+        """Enough to undo one event."""
+        extras = self.extras.copy() if self.extras is not None else None
+        return _pack(self.wake()), self.version, self.updated, extras
+
+    def revert(self, image: tuple[bytes, int, float, Extras | None]) -> None:
+        state, self.version, self.updated, self.extras = image
+        self.agent = cast(Agent, self.kind.codebook.reader_of(self.kind.schema).row(state))
+
+    def record(self) -> Record:
+        """The agent as it will be stored; reading it back checks the types of its fields."""
+        state = _pack(self.agent)
+        self.kind.codebook.reader_of(self.kind.schema).row(state)
+        extras = self.extras.pack(self.kind.codebook) if self.extras else b""
+        return Record(
+            self.agent_name, self.key, self.version, self.kind.schema, state, extras, self.updated
+        )
+
+
+def delta_frame(records: Sequence[Record]) -> Frame:
+    """Changed agents as one frame: the states' share of a commit."""
+    columns = {
+        "agent": codes([r.agent for r in records]),
+        "key": rows([r.key for r in records]),
+        "version": integers([r.version for r in records]),
+        "schema": codes([r.schema for r in records]),
+        "state": rows([r.state for r in records]),
+        "updated": rows([r.updated for r in records]),
+    }
+    extras = [r.extras for r in records]
+    columns["extras"] = rows(extras) if any(extras) else const(b"")
+    return Frame(len(records), columns)
+
+
+def read_delta(frame: Frame) -> list[Record]:
+    names = ("agent", "key", "version", "schema", "state", "extras", "updated")
+    columns = [cast(list[object], frame.values(name)) for name in names]
+    return [Record(*row) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]

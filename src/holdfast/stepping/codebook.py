@@ -1,0 +1,131 @@
+"""The codebook: which class belongs to which stored schema id, and how to read its rows.
+
+Schema ids are given out by the engine's catalog; asking for a new one is handed in as a function,
+so that nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
+from holdfast.model.schema import RowReader, Schema
+
+EVENT_BYTES_MAX = 1024 * 1024
+_encoder = msgspec.msgpack.Encoder()
+
+type_error = (msgspec.ValidationError, TypeError, OverflowError, ValueError)
+
+
+class UnknownSchema(Exception):
+    """A stored schema that this program has no class for: hold, do not guess."""
+
+    def __init__(self, schema_id: int, name: str | None) -> None:
+        known = name or f"schema {schema_id}"
+        super().__init__(
+            f"{known} is unknown to this program: run the newer code that defines it, "
+            "or add the class to the fleet"
+        )
+        self.schema_id = schema_id
+
+
+class Codebook:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        stored: Mapping[int, Schema],
+        register: Callable[[Schema], int],
+    ) -> None:
+        self._fleet = fleet
+        self._stored = dict(stored)
+        self._register = register
+        self._ids: dict[type, int] = {}
+        self._readers: dict[int, RowReader] = {}
+
+    def learn(self, stored: Mapping[int, Schema]) -> None:
+        self._stored.update(stored)
+
+    def knows(self, schema_id: int) -> bool:
+        return schema_id in self._stored
+
+    def id_of(self, cls: type) -> int:
+        found = self._ids.get(cls)
+        if found is None:
+            found = self._ids[cls] = self._find(cls)
+        return found
+
+    def _find(self, cls: type) -> int:
+        definition = getattr(cls, "__holdfast__", None)
+        if definition is None:
+            raise UsageError(f"{cls.__name__} is no Event, Action or Agent: derive it from one")
+        if definition.kind != "state":
+            self._fleet.adopt(cls)
+        schema: Schema = definition.schema
+        for schema_id, stored in self._stored.items():
+            if (stored.kind, stored.fingerprint) == (schema.kind, schema.fingerprint):
+                return schema_id
+        schema_id = self._register(schema)
+        self._stored[schema_id] = schema
+        return schema_id
+
+    def reader_of(self, schema_id: int) -> RowReader:
+        reader = self._readers.get(schema_id)
+        if reader is None:
+            reader = self._readers[schema_id] = self._make_reader(schema_id)
+        return reader
+
+    def _make_reader(self, schema_id: int) -> RowReader:
+        stored = self._stored.get(schema_id)
+        if stored is None:
+            raise UnknownSchema(schema_id, None)
+        classes = {
+            "event": self._fleet.events,
+            "action": self._fleet.actions,
+            "state": self._fleet.agents,
+        }[stored.kind]
+        cls = classes.get(stored.name)
+        if cls is None or schema_id > self.id_of(cls):
+            # A class we lack, or a newer form of one we have: either way newer code wrote it.
+            raise UnknownSchema(schema_id, f"{stored.kind} {stored.name}")
+        return RowReader(cls, stored)
+
+    def pack(self, rows: Sequence[object], cls: type) -> bytes:
+        """Rows of one class as a msgpack array, checked by reading them back."""
+        try:
+            packed = _encoder.encode(rows)
+            self.reader_of(self.id_of(cls)).rows(packed)
+        except type_error as error:
+            raise UsageError(f"{cls.__name__}: {_first_misfit(rows, cls, error)}") from None
+        if len(packed) > EVENT_BYTES_MAX:
+            _check_sizes(rows, cls)
+        return packed
+
+    def pack_one(self, row: object) -> bytes:
+        return _encoder.encode(row)
+
+
+def _check_sizes(rows: Sequence[object], cls: type) -> None:
+    for row in rows:
+        size = len(_encoder.encode(row))
+        if size > EVENT_BYTES_MAX:
+            raise UsageError(
+                f"{cls.__name__} of {size:,} bytes exceeds the bound of {EVENT_BYTES_MAX:,}: "
+                "store large data elsewhere and send a reference"
+            )
+
+
+def _first_misfit(rows: Sequence[object], cls: type, error: Exception) -> str:
+    """Say which field is wrong; msgspec names only positions in arrays."""
+    names = [field.name for field in msgspec.structs.fields(cls)]
+    hints = msgspec.structs.fields(cls)
+    for row in rows:
+        for name, hint in zip(names, hints, strict=True):
+            value = getattr(row, name)
+            try:
+                msgspec.msgpack.decode(_encoder.encode(value), type=hint.type)
+            except type_error as reason:
+                return f"field {name!r} cannot be {value!r} ({reason})"
+    return str(error)

@@ -1,0 +1,117 @@
+"""The commit: everything that becomes true at once when a partition moves forward.
+
+A commit carries the position reached, the states that changed, the outputs, the timers (inside
+the states) and the order of the inputs it took. All of it is encoded before an engine begins its
+transaction, so that nothing slow happens inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.model.context import LogLine
+
+
+class Record(NamedTuple):
+    """An agent as stored. `version` counts its events; a gone agent has an empty state."""
+
+    agent: str
+    key: str
+    version: int
+    schema: int
+    state: bytes
+    extras: bytes
+    updated: float
+
+    @property
+    def gone(self) -> bool:
+        return not self.state
+
+
+class Outgoing(NamedTuple):
+    """Messages for one partition, numbered from `first` without a gap."""
+
+    destination: int
+    first: int
+    count: int
+    frame: bytes
+
+
+class Issued(NamedTuple):
+    """Actions, numbered from `first` without a gap."""
+
+    first: int
+    count: int
+    now: float
+    frame: bytes
+
+
+class Answer(NamedTuple):
+    """What became of an asked event. `status` is "reply", "silent" or "failed"."""
+
+    position: int
+    now: float
+    status: str
+    text: str
+    schema: int
+    row: bytes
+
+
+class Letter(NamedTuple):
+    """A dead letter: an event that failed, with all that is needed to send it again."""
+
+    id: int
+    position: int
+    now: float
+    agent: str
+    key: str
+    schema: int
+    row: bytes
+    error: str
+    trace: str
+    event_time: float
+    sender: tuple[str, str] | None
+    hops: int
+    ask: int
+
+
+class Journalled(NamedTuple):
+    """Inputs that came from no inbox: timers and expiries, each before an inbox position."""
+
+    first: int
+    count: int
+    frame: bytes
+
+
+class Head(NamedTuple):
+    """Where a partition stands: what a commit replaces as a whole."""
+
+    position: int = 0
+    now: float = 0.0
+    actions_next: int = 0
+    letters_next: int = 1
+    journal_next: int = 0
+    commits: int = 0
+
+
+@dataclass(slots=True)
+class Commit:
+    before: Head
+    head: Head
+    records: list[Record] = field(default_factory=list)
+    delta: bytes = b""
+    outgoing: list[Outgoing] = field(default_factory=list)
+    sent_next: dict[int, int] = field(default_factory=dict)
+    issued: Issued | None = None
+    answers: list[Answer] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    redriven: list[int] = field(default_factory=list)
+    journalled: Journalled | None = None
+    relayed: dict[int, int] = field(default_factory=dict)
+    logs: list[LogLine] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to write: no input was taken and nothing needs clearing."""
+        return self.head == self.before and not (self.records or self.relayed)

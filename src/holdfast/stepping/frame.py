@@ -1,0 +1,162 @@
+"""Frames: many rows in one buffer, as named columns behind a versioned header and before a checksum.
+
+    magic "HFRM" | version u8 | rows u32 | directory length u32 | directory | column bytes … | crc32 u32
+
+The directory is msgpack: one [name, kind, length] per column. A reader carries columns it does not
+know, so a newer producer may add some. What the columns mean is not decided here.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.errors import DamagedData, NewerFormat, UsageError
+
+MAGIC = b"HFRM"
+VERSION = 1
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+_HEAD = struct.Struct("<4sBII")
+_CRC = struct.Struct("<I")
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.decode
+_unpack_directory = msgspec.msgpack.Decoder(list[tuple[str, str, int]]).decode
+
+
+class Column(NamedTuple):
+    """One encoded column. `kind` says how `data` expands to one value per row."""
+
+    kind: str
+    data: bytes
+
+
+def const(value: object) -> Column:
+    """The same value in every row."""
+    return Column("const", _pack(value))
+
+
+def rows(values: Sequence[object]) -> Column:
+    """Any values, one per row."""
+    return Column("rows", _pack(values))
+
+
+def sequence(first: int) -> Column:
+    """first, first + 1, first + 2, …"""
+    return Column("sequence", _pack(first))
+
+
+def integers(values: Iterable[int]) -> Column:
+    return Column("i64", _little(array("q", values)))
+
+
+def floats(values: Iterable[float]) -> Column:
+    return Column("f64", _little(array("d", values)))
+
+
+def codes(values: Sequence[Hashable]) -> Column:
+    """Few distinct values: a table and one byte per row; a single value becomes a const."""
+    table = list(dict.fromkeys(values))
+    if len(table) == 1:
+        return const(table[0])
+    if len(table) > 255:
+        return rows(values)
+    code_of = {value: code for code, value in enumerate(table)}
+    return Column("codes", _pack([table, bytes([code_of[value] for value in values])]))
+
+
+def opaque(data: bytes) -> Column:
+    """Bytes that belong to the frame as a whole, with a meaning of their own."""
+    return Column("opaque", data)
+
+
+def _little(values: array[int] | array[float]) -> bytes:
+    # Every supported target (x86-64, aarch64) is little-endian; the format is fixed to it.
+    return values.tobytes()
+
+
+class Frame:
+    """A decoded frame: its number of rows and its columns, expanded on demand."""
+
+    __slots__ = ("columns", "count")
+
+    def __init__(self, count: int, columns: Mapping[str, Column]) -> None:
+        self.count = count
+        self.columns = dict(columns)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def constant(self, name: str, default: object = None) -> object:
+        """The value that every row has, or `default` where the column is absent or varies."""
+        column = self.columns.get(name)
+        if column is None or column.kind != "const":
+            return default
+        return _unpack(column.data)
+
+    def values(self, name: str) -> list[object] | None:
+        """One value per row, or None where the frame has no such column."""
+        column = self.columns.get(name)
+        return None if column is None else self._expand(name, column)
+
+    def opaque(self, name: str) -> bytes:
+        return self.columns[name].data
+
+    def _expand(self, name: str, column: Column) -> list[object]:
+        kind, data = column
+        values: list[object]
+        if kind == "const":
+            return [_unpack(data)] * self.count
+        if kind == "rows":
+            values = _unpack(data)
+        elif kind == "sequence":
+            first = _unpack(data)
+            values = list(range(first, first + self.count))
+        elif kind == "i64":
+            values = list(array("q", data))
+        elif kind == "f64":
+            values = list(array("d", data))
+        elif kind == "codes":
+            table, coded = _unpack(data)
+            values = [table[code] for code in coded]
+        else:
+            raise DamagedData(f"column {name!r} is of kind {kind!r}, which has no values per row")
+        if len(values) != self.count:
+            raise DamagedData(f"column {name!r} has {len(values)} values for {self.count} rows")
+        return values
+
+    def encode(self) -> bytes:
+        directory = _pack([(name, c.kind, len(c.data)) for name, c in self.columns.items()])
+        head = _HEAD.pack(MAGIC, VERSION, self.count, len(directory))
+        body = b"".join((head, directory, *(c.data for c in self.columns.values())))
+        if len(body) > FRAME_BYTES_MAX:
+            raise UsageError(
+                f"a frame of {len(body):,} bytes exceeds the bound of {FRAME_BYTES_MAX:,}: "
+                "send fewer events at once"
+            )
+        return body + _CRC.pack(zlib.crc32(body))
+
+    @classmethod
+    def decode(cls, buffer: bytes) -> Frame:
+        """Check everything, then take it apart. Damage never yields a wrong row."""
+        size = len(buffer)
+        if size < _HEAD.size + _CRC.size or buffer[:4] != MAGIC:
+            raise DamagedData(f"not a frame: {size} bytes that do not start with {MAGIC!r}")
+        body = memoryview(buffer)[: size - _CRC.size]
+        if zlib.crc32(body) != _CRC.unpack_from(buffer, size - _CRC.size)[0]:
+            raise DamagedData(f"a frame of {size} bytes does not match its checksum")
+        _, version, count, directory_bytes = _HEAD.unpack_from(buffer)
+        if version > VERSION:
+            raise NewerFormat(f"frame version {version}, this release reads up to {VERSION}")
+        offset = _HEAD.size + directory_bytes
+        columns: dict[str, Column] = {}
+        for name, kind, length in _unpack_directory(body[_HEAD.size : offset]):
+            columns[name] = Column(kind, bytes(body[offset : offset + length]))
+            offset += length
+        if offset != len(body):
+            raise DamagedData(f"a frame's directory describes {offset} of {len(body)} bytes")
+        return cls(count, columns)

@@ -1,0 +1,153 @@
+"""Inputs: what one stored inbox frame holds for the stepper, decoded to columns of objects.
+
+Origins: "external" (sent from outside), "message" (from an agent), "control" (an operator's
+resume, pause or redrive). Timers are inputs too, but live in the agents until they fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, cast
+
+from holdfast.model.context import Sender
+from holdfast.model.event import Event
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.frame import Column, Frame, codes, const, floats, integers, rows, sequence
+from holdfast.stepping.rows import payload, read_payload
+
+T = TypeVar("T")
+
+
+class StoredFrame(NamedTuple):
+    """A frame as an inbox gives it back: where it stands, when it came."""
+
+    first: int
+    count: int
+    stamp: float
+    frame: bytes
+
+
+@dataclass(slots=True)
+class Inputs:
+    first: int
+    stamp: float
+    origin: str
+    agents: list[str]
+    agent: str | None  # set when all rows are for one class of agents
+    keys: list[str]
+    events: list[Event]
+    event_times: list[float] | None = None
+    senders: list[Sender] | None = None
+    hops: list[int] | None = None
+    asks: bool = False
+    commands: list[list[object]] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Nothing differs from row to row but key and event."""
+        return (
+            self.agent is not None
+            and self.event_times is None
+            and self.senders is None
+            and self.hops is None
+            and not self.asks
+            and self.commands is None
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, start: int, stop: int) -> Inputs:
+        def cut(values: list[T] | None) -> list[T] | None:
+            return None if values is None else values[start:stop]
+
+        return Inputs(
+            first=self.first + start,
+            stamp=self.stamp,
+            origin=self.origin,
+            agents=self.agents[start:stop],
+            agent=self.agent,
+            keys=self.keys[start:stop],
+            events=self.events[start:stop],
+            event_times=cut(self.event_times),
+            senders=cut(self.senders),
+            hops=cut(self.hops),
+            asks=self.asks,
+            commands=cut(self.commands),
+        )
+
+
+def event_frame(
+    agents: Sequence[str],
+    keys: Sequence[str],
+    events: Sequence[Event],
+    codebook: Codebook,
+    *,
+    source: str,
+    seqs: range | Sequence[int],
+    event_times: Sequence[float] | None = None,
+    previous: Sequence[int] | None = None,
+    asks: bool = False,
+) -> Frame:
+    """Events from outside for one partition."""
+    columns: dict[str, Column] = {
+        "origin": const("external"),
+        "agent": codes(agents),
+        "key": rows(keys),
+        "source": const(source),
+        "seq": numbers(seqs),
+        **payload(events, codebook),
+    }
+    if event_times is not None:
+        columns["event_time"] = floats(event_times)
+    if previous is not None:
+        columns["previous"] = integers(previous)
+    if asks:
+        columns["asks"] = const(True)
+    return Frame(len(keys), columns)
+
+
+def numbers(seqs: range | Sequence[int]) -> Column:
+    if isinstance(seqs, range):
+        return sequence(seqs.start)
+    return integers(seqs)
+
+
+def control_frame(agent: str, key: str, command: Sequence[object]) -> Frame:
+    return Frame(
+        1,
+        {
+            "origin": const("control"),
+            "agent": const(agent),
+            "key": rows([key]),
+            "command": rows([list(command)]),
+        },
+    )
+
+
+def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
+    frame = Frame.decode(stored.frame)
+    agents = cast(list[str], frame.values("agent"))
+    origin = cast(str, frame.constant("origin"))
+    inputs = Inputs(
+        first=stored.first,
+        stamp=stored.stamp,
+        origin=origin,
+        agents=agents,
+        agent=cast("str | None", frame.constant("agent")),
+        keys=cast(list[str], frame.values("key")),
+        events=[],
+        event_times=cast("list[float] | None", frame.values("event_time")),
+        asks=bool(frame.constant("asks", False)),
+    )
+    if origin == "control":
+        inputs.commands = cast(list[list[object]], frame.values("command"))
+        return inputs
+    inputs.events = cast(list[Event], read_payload(frame, codebook))
+    if origin == "message":
+        names = cast(list[str], frame.values("from_agent"))
+        keys = cast(list[str], frame.values("from_key"))
+        inputs.senders = [Sender(a, k) for a, k in zip(names, keys, strict=True)]
+        inputs.hops = cast(list[int], frame.values("hops"))
+    return inputs

@@ -1,0 +1,106 @@
+"""From recorded effects to the encoded outputs of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.model.context import Emitted, Sent
+from holdfast.model.event import Event
+from holdfast.model.keys import Layout
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.commit import Issued, Journalled, Outgoing
+from holdfast.stepping.frame import Frame, codes, const, floats, integers, rows
+from holdfast.stepping.rows import payload
+
+
+class Fired(NamedTuple):
+    """A timer that fired, or (event None) an agent that expired, before an inbox position."""
+
+    position: int
+    agent: str
+    key: str
+    name: str
+    due: float
+    now: float
+    event: Event | None
+
+
+def action_id(fleet: str, agent: str, key: str, version: int, index: int) -> str:
+    """The stable id of an action: the same at every re-execution, wherever the agent lives."""
+    return f"{fleet}/{agent}/{key}/{version}/{index}"
+
+
+def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook) -> Issued | None:
+    if not emitted:
+        return None
+    indexes: list[int] = []
+    last: tuple[object, int] | None = None
+    for one in emitted:
+        same = last is not None and last[0] is one.subject and last[1] == one.version
+        indexes.append(indexes[-1] + 1 if same else 0)
+        last = (one.subject, one.version)
+    frame = Frame(
+        len(emitted),
+        {
+            "agent": codes([one.subject.agent_name for one in emitted]),
+            "key": rows([one.subject.key for one in emitted]),
+            "version": integers([one.version for one in emitted]),
+            "index": integers(indexes),
+            "now": floats([one.now for one in emitted]),
+            **payload([one.action for one in emitted], codebook),
+        },
+    )
+    return Issued(first, len(emitted), now, frame.encode())
+
+
+def dispatch(
+    messages: Sequence[Sent], layout: Layout, sent_next: dict[int, int], codebook: Codebook
+) -> list[Outgoing]:
+    """Messages as one frame per destination, numbered on; `sent_next` moves along."""
+    groups: dict[int, list[Sent]] = {}
+    for message in messages:
+        groups.setdefault(layout.partition_of(message.key), []).append(message)
+    outgoing = []
+    for destination, group in sorted(groups.items()):
+        first = sent_next.get(destination, 1)
+        sent_next[destination] = first + len(group)
+        frame = message_frame(group, codebook)
+        outgoing.append(Outgoing(destination, first, len(group), frame.encode()))
+    return outgoing
+
+
+def message_frame(group: Sequence[Sent], codebook: Codebook) -> Frame:
+    return Frame(
+        len(group),
+        {
+            "origin": const("message"),
+            "agent": codes([m.agent for m in group]),
+            "key": rows([m.key for m in group]),
+            "from_agent": codes([m.sender.agent_name for m in group]),
+            "from_key": rows([m.sender.key for m in group]),
+            "hops": codes([m.hops for m in group]),
+            "event_time": floats([m.now for m in group]),
+            **payload([m.event for m in group], codebook),
+        },
+    )
+
+
+def journal(fired: Sequence[Fired], first: int, codebook: Codebook) -> Journalled | None:
+    """The inputs that came from no inbox, timers before expiries in the payload column."""
+    if not fired:
+        return None
+    columns = {
+        "position": integers([f.position for f in fired]),
+        "agent": codes([f.agent for f in fired]),
+        "key": rows([f.key for f in fired]),
+        "name": rows([f.name for f in fired]),
+        "due": floats([f.due for f in fired]),
+        "now": floats([f.now for f in fired]),
+        "event": rows([_row(f.event, codebook) for f in fired]),
+    }
+    return Journalled(first, len(fired), Frame(len(fired), columns).encode())
+
+
+def _row(event: Event | None, codebook: Codebook) -> tuple[int, bytes] | None:
+    return None if event is None else (codebook.id_of(type(event)), codebook.pack_one(event))

@@ -1,0 +1,258 @@
+"""The interpreted stepper: folds a batch of inputs into agents and makes the commit.
+
+A batch runs fast first: no copies, no checks between events. If any event fails, all of it is
+undone from the committed images and the batch runs again carefully, one undoable event at a time.
+User code is deterministic, so the second run differs only in what becomes of the failed events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.errors import DamagedData
+from holdfast.model.context import Context
+from holdfast.model.fleet import FleetModel
+from holdfast.model.keys import Layout
+from holdfast.stepping.agenda import Agenda
+from holdfast.stepping.careful import CarefulFold
+from holdfast.stepping.cell import Cell, Kind, delta_frame
+from holdfast.stepping.codebook import Codebook, UnknownSchema
+from holdfast.stepping.commit import Commit, Head, Letter, Record
+from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.outputs import dispatch, issue, journal
+
+FIRED_PER_COMMIT_MAX = 10_000
+
+
+class NeedsCare(Exception):
+    """The fast run met something only the careful run handles."""
+
+
+class Stepper:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        layout: Layout,
+        codebook: Codebook,
+        letter_of: Callable[[int], Letter | None],
+    ) -> None:
+        self.layout = layout
+        self.codebook = codebook
+        self.letter_of = letter_of
+        self.kinds = {name: Kind(cls, codebook) for name, cls in fleet.agents.items()}
+        self.context = Context(fleet.name, frozenset(fleet.agents))
+        self.agenda = Agenda()
+        self.head = Head()
+        self.sent_next: dict[int, int] = {}
+        self.batch = 0
+        self.touched: list[Cell] = []
+
+    # Loading: what is committed, before the first step.
+
+    def load(self, head: Head, sent_next: dict[int, int], records: Iterable[Record]) -> None:
+        self.head = head
+        self.sent_next = dict(sent_next)
+        for record in records:
+            kind = self.kinds.get(record.agent)
+            if kind is None:
+                raise UnknownSchema(record.schema, f"agent {record.agent}")
+            cell = Cell(kind, record.key, record)
+            paused = cell.extras is not None and bool(cell.extras.paused)
+            (kind.paused if paused else kind.cells)[record.key] = cell
+            self._schedule(cell)
+
+    def _schedule(self, cell: Cell) -> None:
+        if cell.extras is not None:
+            for timer in cell.extras.timers.values():
+                self.agenda.add(timer.due, cell, timer.name)
+        if cell.kind.expire_after is not None and not cell.expiry_queued:
+            cell.expiry_queued = True
+            self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
+
+    # Stepping.
+
+    def step(
+        self,
+        batch: Sequence[Inputs],
+        clock: float | None = None,
+        relayed: dict[int, int] | None = None,
+        condemned: str | None = None,
+    ) -> Commit:
+        """Fold `batch`, then the timers due at `clock` (None: more inputs wait, so not yet).
+
+        `condemned` is the reason why the first event of the batch may not run at all.
+        """
+        expected = self.head.position
+        for inputs in batch:
+            if inputs.first != expected:
+                raise DamagedData(f"inputs continue at {inputs.first}, expected {expected}")
+            expected += len(inputs)
+        due_next = self.agenda.next_due
+        timers_wait = due_next is not None and (
+            (clock is not None and due_next <= clock)
+            or (bool(batch) and due_next <= batch[-1].stamp)
+        )
+        self.batch += 1
+        self.touched = []
+        if not timers_wait and condemned is None:
+            try:
+                return self._fast(batch, relayed or {})
+            except Exception:
+                self._undo()
+        return self._careful(batch, clock, relayed or {}, condemned)
+
+    def _fast(self, batch: Sequence[Inputs], relayed: dict[int, int]) -> Commit:
+        now = self.head.now
+        position = self.head.position
+        for inputs in batch:
+            kind = self.kinds.get(inputs.agent) if inputs.agent is not None else None
+            if kind is None or not inputs.plain or not kind.simple:
+                raise NeedsCare
+            now = max(now, inputs.stamp)
+            self._run(kind, inputs, now)
+            position += len(inputs)
+        fold = CarefulFold(self)
+        fold.now, fold.position = now, position
+        return self._commit(fold, relayed)
+
+    def _run(self, kind: Kind, inputs: Inputs, now: float) -> None:
+        """The hot loop: one dictionary look-up, one call and little else per event."""
+        context, cells, routes = self.context, kind.cells, kind.routes
+        batch, touched = self.batch, self.touched
+        context.now = now
+        context.event_time = inputs.stamp
+        context._sender, context._hops, context._ask = None, 0, -1
+        last_type, route = None, None
+        for key, event in zip(inputs.keys, inputs.events, strict=True):
+            event_type = type(event)
+            if event_type is not last_type:
+                route = routes.get(event_type)
+                last_type = event_type
+                always = route.always if route is not None else None
+            cell = cells.get(key)
+            if cell is None:
+                if key in kind.paused:
+                    raise NeedsCare
+                cell = Cell(kind, key, None)
+                cell.wake()
+                if route is None or route.choose(cell.agent, event) is None:
+                    self._refuse_unless_ignored(kind)
+                    continue
+                cells[key] = cell
+            agent = cell.agent
+            if agent is None:
+                agent = cell.wake()
+            handler = always
+            if handler is None:
+                handler = route.choose(agent, event) if route is not None else None
+                if handler is None:
+                    self._refuse_unless_ignored(kind)
+                    continue
+            if cell.batch != batch:
+                cell.batch = batch
+                touched.append(cell)
+            cell.version += 1
+            context._subject = cell
+            handler(agent, event, context)
+
+    @staticmethod
+    def _refuse_unless_ignored(kind: Kind) -> None:
+        if kind.definition.unhandled != "ignore":
+            raise NeedsCare
+
+    def _undo(self) -> None:
+        """Forget this batch: every touched agent is again what is committed."""
+        self.context._effects.rewind((0, 0, 0, 0, 0))
+        self.context._forget_draws()
+        for cell in self.touched:
+            cell.batch = -1
+            if cell.saved is None:
+                cell.kind.cells.pop(cell.key, None)
+                cell.kind.paused.pop(cell.key, None)
+            else:
+                cell.restore()
+        self.touched = []
+
+    def _careful(
+        self,
+        batch: Sequence[Inputs],
+        clock: float | None,
+        relayed: dict[int, int],
+        condemned: str | None,
+    ) -> Commit:
+        fold = CarefulFold(self)
+        for inputs in batch:
+            fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
+            if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
+                break
+            fold.fold(inputs, condemned)
+            condemned = None
+        else:
+            if clock is not None:
+                fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
+        return self._commit(fold, relayed)
+
+    # The commit.
+
+    def _commit(self, fold: CarefulFold, relayed: dict[int, int]) -> Commit:
+        """Encode all that changed. Fails (and so leads to care) if a state has a wrong type."""
+        effects = self.context._effects
+        before = self.head
+        records: list[Record] = []
+        for cell in self.touched:
+            if cell.kind.expire_after is None:
+                cell.updated = fold.now
+            records.append(cell.record())
+        records += fold.gone
+        sent_next = dict(self.sent_next)
+        outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
+        issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
+        journalled = journal(fold.fired, before.journal_next, self.codebook)
+        moved = fold.position != before.position or records or issued or outgoing or journalled
+        head = Head(
+            position=fold.position,
+            now=fold.now,
+            actions_next=before.actions_next + (issued.count if issued else 0),
+            letters_next=before.letters_next + len(fold.letters),
+            journal_next=before.journal_next + (journalled.count if journalled else 0),
+            commits=before.commits + 1,
+        )
+        commit = Commit(
+            before=before,
+            head=head if moved else before,
+            records=records,
+            delta=delta_frame(records).encode() if records else b"",
+            outgoing=outgoing,
+            sent_next={d: n for d, n in sent_next.items() if self.sent_next.get(d) != n},
+            issued=issued,
+            answers=fold.answers,
+            letters=fold.letters,
+            redriven=fold.redriven,
+            journalled=journalled,
+            relayed=relayed,
+            logs=list(effects.logs),
+        )
+        self._keep(commit, fold)
+        return commit
+
+    def _keep(self, commit: Commit, fold: CarefulFold) -> None:
+        """From here on memory is what the commit will make true on disk."""
+        effects = self.context._effects
+        for cell, record in zip(self.touched, commit.records, strict=False):
+            cell.saved = record
+        for due, subject, name in effects.armed:
+            assert isinstance(subject, Cell)
+            self.agenda.add(due, subject, name)
+        for cell in self.touched:
+            if cell.kind.expire_after is not None:
+                self._schedule_expiry(cell)
+        effects.rewind((0, 0, 0, 0, 0))
+        self.sent_next.update(commit.sent_next)
+        self.head = commit.head
+        self.touched = []
+
+    def _schedule_expiry(self, cell: Cell) -> None:
+        assert cell.kind.expire_after is not None
+        if not cell.expiry_queued:
+            cell.expiry_queued = True
+            self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
