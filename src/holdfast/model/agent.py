@@ -53,7 +53,7 @@ class AgentDefinition(Definition):
 
 class AgentMeta(HoldfastMeta):
     kind = "state"
-    struct_options = {"array_like": True}
+    struct_options = {"array_like": True, "forbid_unknown_fields": True}
     class_keywords = ("unhandled", "on_error", "expire_after", "compiled")
 
     @classmethod

@@ -45,7 +45,12 @@ class HoldfastMeta(msgspec.StructMeta):
     """Makes structs, and refuses what could not be stored or would surprise."""
 
     kind: ClassVar[Kind] = "event"
-    struct_options: ClassVar[Mapping[str, bool]] = {"frozen": True, "array_like": True}
+    # A row with more values than fields is damage; msgspec would drop them in silence.
+    struct_options: ClassVar[Mapping[str, bool]] = {
+        "array_like": True,
+        "forbid_unknown_fields": True,
+        "frozen": True,
+    }
     class_keywords: ClassVar[tuple[str, ...]] = ()
 
     @classmethod

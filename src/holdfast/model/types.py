@@ -229,18 +229,17 @@ def rebuild(tree: TypeTree) -> object:
 
 
 def _rebuild_record(tree: dict[str, object]) -> object:
-    as_array = tree["form"] == "array"
     fields: list[tuple[str, object] | tuple[str, object, object]] = []
     for name, kind, required in record_fields(tree):
-        # A record written as a map may leave out a field that has its default; an array may not.
-        if as_array or required:
+        # What its default was is not known here; a field that is left out stays left out.
+        if required:
             fields.append((name, rebuild(kind)))
         else:
             fields.append((name, Union[rebuild(kind), UnsetType], UNSET))  # noqa: UP007
     return msgspec.defstruct(
         str(tree["struct"]),
         fields,
-        array_like=as_array,
+        array_like=tree["form"] == "array",
         kw_only=True,
         frozen=True,
         tag=typing.cast("str | int | None", tree.get("tag")),

@@ -1,0 +1,112 @@
+"""Real worker processes for the supervisor, and the loop that keeps it turning."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
+
+FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended
+
+
+class Child:
+    """One worker process and the pipe its heartbeats come through."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.pipe, theirs = os.pipe()
+        os.set_blocking(self.pipe, False)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "holdfast.runtime.process", *arguments, str(theirs)],
+                pass_fds=[theirs],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
+            )
+        finally:
+            os.close(theirs)
+        self.pid = self._process.pid
+
+    def heartbeats(self) -> int:
+        if self.pipe < 0:
+            return 0
+        try:
+            beats = len(os.read(self.pipe, 4096))
+        except BlockingIOError:
+            return 0
+        if not beats:
+            self._close_pipe()  # its end: the process is gone, or about to be
+        return beats
+
+    def _close_pipe(self) -> None:
+        if self.pipe >= 0:
+            os.close(self.pipe)
+            self.pipe = -1
+
+    def ended(self) -> int | None:
+        if self.pipe >= 0:
+            return self._process.poll()
+        try:
+            return self._process.wait(timeout=HEARTBEAT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()  # it closed its pipe and lives on: nobody can watch it any more
+            return self._process.returncode
+
+    def finish(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._close_pipe()
+
+
+class Launcher:
+    """`holdfast run`: a supervisor over real processes until told to stop."""
+
+    def __init__(
+        self,
+        fleet: str,
+        url: str,
+        workers: int,
+        partitions: int,
+        memory_bytes_max: int = 0,
+    ) -> None:
+        self._arguments = [fleet, url, str(memory_bytes_max)]
+        self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
+        self._stopping = threading.Event()
+
+    def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
+        return Child([*self._arguments, ",".join(map(str, partitions))])
+
+    def stop(self) -> None:
+        """Safe from a signal handler or another thread."""
+        self._stopping.set()
+
+    def posts(self) -> list[Post]:
+        return self.supervisor.posts
+
+    def run(self) -> None:
+        """Until `stop`; a worker's end or heartbeat wakes the loop through its pipe."""
+        try:
+            while not self._stopping.is_set():
+                self.supervisor.tick()
+                self._sleep(HEARTBEAT_SECONDS)
+            self.supervisor.stop()
+            deadline = time.monotonic() + FINISH_SECONDS
+            while not self.supervisor.stopped and time.monotonic() < deadline:
+                self.supervisor.tick()
+                self._sleep(0.02)
+        finally:
+            self.supervisor.kill()
+
+    def _sleep(self, seconds: float) -> None:
+        children = [post.process for post in self.supervisor.posts]
+        pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
+        select.select(pipes, [], [], seconds)

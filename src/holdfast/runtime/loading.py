@@ -1,0 +1,74 @@
+"""Finding the fleet a user means: `fleet.py`, `fleet.py:name` or `package.module:name`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.runtime.fleet import Fleet
+
+
+def load_fleet(reference: str) -> Fleet:
+    place, _, name = reference.partition(":")
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    if name:
+        found = getattr(module, name, None)
+        if not isinstance(found, Fleet):
+            raise UsageError(f"{reference}: {name!r} is no Fleet in {place}")
+        return found
+    fleets = {id(v): v for v in vars(module).values() if isinstance(v, Fleet)}
+    if len(fleets) != 1:
+        count = "no Fleet" if not fleets else f"{len(fleets)} fleets"
+        raise UsageError(f"{place}: {count} at top level: name one as in {place}:fleet")
+    return next(iter(fleets.values()))
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file: give the file that defines your Fleet")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: Python cannot load this file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    _execute(str(path), lambda: spec.loader.exec_module(module) if spec.loader else None)
+    return module
+
+
+def _from_module(name: str) -> ModuleType:
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    modules: list[ModuleType] = []
+    _execute(name, lambda: modules.append(importlib.import_module(name)))
+    return modules[0]
+
+
+def _execute(what: str, run: object) -> None:
+    """User code may fail in any way; say where, in one line, and let our own errors through."""
+    try:
+        run()  # type: ignore[operator]
+    except HoldfastError:
+        raise
+    except Exception as error:
+        line = _line_of(error, what)
+        raise UsageError(f"{what}{line}: {type(error).__name__}: {error}") from error
+
+
+def _line_of(error: Exception, what: str) -> str:
+    trace = error.__traceback__
+    line = ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.endswith(Path(what).name):
+            line = f":{trace.tb_lineno}"
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.lineno:
+        line = f":{error.lineno}"
+    return line
