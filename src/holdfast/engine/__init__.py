@@ -1,1 +1,1 @@
-"""Engines: where inboxes and states live. `port.py` is the contract, every other file an adapter."""
+"""Engines: where inboxes and states live. `port.py` is the contract, the adapters stand beside."""

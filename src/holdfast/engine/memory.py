@@ -18,7 +18,7 @@ from holdfast.engine.port import (
     Revoked,
     Taken,
 )
-from holdfast.engine.stamping import Clock, Instant, next_stamp, system_clock
+from holdfast.engine.stamping import NEVER, Clock, Instant, next_stamp, system_clock
 from holdfast.errors import Backlog, Fenced, HoldfastError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
@@ -102,7 +102,7 @@ class MemoryPartition:
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     inbox: list[StoredFrame] = field(default_factory=list)
     next: int = 0
-    stamp: Instant = Instant(0.0, 0.0, "")
+    stamp: Instant = NEVER
     epoch: int = 0
     committed: Head = field(default_factory=Head)
     states: dict[tuple[str, str], Record] = field(default_factory=dict)

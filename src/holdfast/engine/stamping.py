@@ -16,6 +16,9 @@ class Instant(NamedTuple):
     boot: str
 
 
+NEVER = Instant(0.0, 0.0, "")
+
+
 class Clock(Protocol):
     def __call__(self) -> Instant: ...
 

@@ -41,7 +41,8 @@ def parse(url: str) -> EngineUrl:
 
 
 def _settings(query: str) -> tuple[int | None, Limits]:
-    kinds = {field.name: type(field.default) for field in dataclasses.fields(Limits)}
+    usual = dataclasses.asdict(Limits())
+    kinds: dict[str, type[int] | type[float]] = {n: type(v) for n, v in usual.items()}
     partitions: int | None = None
     values: dict[str, int | float] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):

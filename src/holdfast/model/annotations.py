@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 from holdfast.errors import DefinitionError
 
-
 _QUOTES = "'\""
 
 

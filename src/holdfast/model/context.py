@@ -125,7 +125,7 @@ class Effects:
 
 
 class Context:
-    """Handed to every handler. `now` is the partition's clock, `event_time` the producer's claim."""
+    """Handed to every handler. `now` is the partition's clock, `event_time` a producer's claim."""
 
     __slots__ = (
         "_agents",

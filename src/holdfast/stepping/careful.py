@@ -98,7 +98,7 @@ class CarefulFold:
     def _try(self, cell: Cell, held: Held, condemned: str | None = None) -> None:
         """Run one event; whatever it did is undone if it fails."""
         context = self.stepper.context
-        cell.wake()
+        agent = cell.wake()
         image = cell.image()
         mark = context._effects.mark()
         if condemned is not None:
@@ -106,7 +106,7 @@ class CarefulFold:
             return
         try:
             route = cell.kind.routes.get(type(held.event))
-            handler = route.choose(cell.agent, held.event) if route is not None else None
+            handler = route.choose(agent, held.event) if route is not None else None
             if handler is None:
                 self._unhandled(cell, held)
                 return
@@ -115,7 +115,7 @@ class CarefulFold:
             context.now, context.event_time = self.now, held.event_time
             context._sender, context._hops, context._ask = held.sender, held.hops, held.ask
             context._subject = cell
-            handler(cell.agent, held.event, context)
+            handler(agent, held.event, context)
             cell.record()
             self._check_outputs(mark)
         except (Exception, SystemExit) as error:

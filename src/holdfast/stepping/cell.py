@@ -117,13 +117,13 @@ class Cell:
         self.saved = saved
         self.batch = -1
         self.expiry_queued = False
-        self.agent: Agent = cast(Agent, None)
+        self.agent: Agent | None = None  # decoded when it is first needed
         self.restore(born_version)
 
     def restore(self, born_version: int = 0) -> None:
         """Back to what is committed. The state itself is decoded when it is next needed."""
         saved = self.saved
-        self.agent = cast(Agent, None)
+        self.agent = None
         if saved is None:
             self.version = born_version
             self.updated = 0.0
@@ -165,7 +165,7 @@ class Cell:
 
     def record(self) -> Record:
         """The agent as it will be stored; reading it back checks the types of its fields."""
-        state = _pack(self.agent)
+        state = _pack(self.wake())
         self.kind.codebook.reader_of(self.kind.schema).row(state)
         extras = self.extras.pack(self.kind.codebook) if self.extras else b""
         return Record(
@@ -191,4 +191,4 @@ def delta_frame(records: Sequence[Record]) -> Frame:
 def read_delta(frame: Frame) -> list[Record]:
     names = ("agent", "key", "version", "schema", "state", "extras", "updated")
     columns = [cast(list[object], frame.values(name)) for name in names]
-    return [Record(*row) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
+    return [Record(*row) for row in zip(*columns, strict=True)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import RowReader, Schema
 
@@ -43,7 +43,7 @@ class Codebook:
         self._stored = dict(stored)
         self._register = register
         self._ids: dict[type, int] = {}
-        self._readers: dict[int, RowReader] = {}
+        self._readers: dict[int, RowReader[object]] = {}
 
     def learn(self, stored: Mapping[int, Schema]) -> None:
         self._stored.update(stored)
@@ -71,33 +71,35 @@ class Codebook:
         self._stored[schema_id] = schema
         return schema_id
 
-    def reader_of(self, schema_id: int) -> RowReader:
+    def reader_of(self, schema_id: int) -> RowReader[object]:
         reader = self._readers.get(schema_id)
         if reader is None:
             reader = self._readers[schema_id] = self._make_reader(schema_id)
         return reader
 
-    def _make_reader(self, schema_id: int) -> RowReader:
+    def _make_reader(self, schema_id: int) -> RowReader[object]:
         stored = self._stored.get(schema_id)
         if stored is None:
             raise UnknownSchema(schema_id, None)
-        classes = {
-            "event": self._fleet.events,
-            "action": self._fleet.actions,
-            "state": self._fleet.agents,
-        }[stored.kind]
-        cls = classes.get(stored.name)
+        cls = self._class_of(stored)
         if cls is None or schema_id > self.id_of(cls):
             # A class we lack, or a newer form of one we have: either way newer code wrote it.
             raise UnknownSchema(schema_id, f"{stored.kind} {stored.name}")
         return RowReader(cls, stored)
+
+    def _class_of(self, stored: Schema) -> type[object] | None:
+        if stored.kind == "event":
+            return self._fleet.events.get(stored.name)
+        if stored.kind == "action":
+            return self._fleet.actions.get(stored.name)
+        return self._fleet.agents.get(stored.name)
 
     def pack(self, rows: Sequence[object], cls: type) -> bytes:
         """Rows of one class as a msgpack array, checked by reading them back."""
         try:
             packed = _encoder.encode(rows)
             self.reader_of(self.id_of(cls)).rows(packed)
-        except type_error as error:
+        except (*type_error, DamagedData) as error:
             raise UsageError(f"{cls.__name__}: {_first_misfit(rows, cls, error)}") from None
         if len(packed) > EVENT_BYTES_MAX:
             _check_sizes(rows, cls)

@@ -29,7 +29,8 @@ class Record(NamedTuple):
         return not self.state
 
 
-class Outgoing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outgoing:
     """Messages for one partition, numbered from `first` without a gap."""
 
     destination: int
@@ -38,7 +39,8 @@ class Outgoing(NamedTuple):
     frame: bytes
 
 
-class Issued(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Issued:
     """Actions, numbered from `first` without a gap."""
 
     first: int
@@ -76,7 +78,8 @@ class Letter(NamedTuple):
     ask: int
 
 
-class Journalled(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Journalled:
     """Inputs that came from no inbox: timers and expiries, each before an inbox position."""
 
     first: int

@@ -1,6 +1,6 @@
-"""Frames: many rows in one buffer, as named columns behind a versioned header and before a checksum.
+"""Frames: many rows in one buffer, as named columns between a versioned header and a checksum.
 
-    magic "HFRM" | version u8 | rows u32 | directory length u32 | directory | column bytes … | crc32 u32
+    magic "HFRM" | version u8 | rows u32 | directory bytes u32 | directory | columns … | crc32 u32
 
 The directory is msgpack: one [name, kind, length] per column. A reader carries columns it does not
 know, so a newer producer may add some. What the columns mean is not decided here.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
@@ -19,7 +19,8 @@ from holdfast.stepping.rows import payload, read_payload
 T = TypeVar("T")
 
 
-class StoredFrame(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredFrame:
     """A frame as an inbox gives it back: where it stands, when it came."""
 
     first: int

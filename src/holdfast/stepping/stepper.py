@@ -134,8 +134,7 @@ class Stepper:
                 if key in kind.paused:
                     raise NeedsCare
                 cell = Cell(kind, key, None)
-                cell.wake()
-                if route is None or route.choose(cell.agent, event) is None:
+                if route is None or route.choose(cell.wake(), event) is None:
                     self._refuse_unless_ignored(kind)
                     continue
                 cells[key] = cell

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -65,7 +66,7 @@ class SqliteCatalog:
     def schemas(self) -> dict[int, Schema]:
         with self._lock, explained(self._path):
             rows = self._connection.execute("SELECT id, body FROM schemas ORDER BY id").fetchall()
-        return {schema_id: Schema.from_json(json.loads(body)) for schema_id, body in rows}
+        return {cast(int, i): Schema.from_json(json.loads(cast(str, body))) for i, body in rows}
 
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
         """Ids by fingerprint. Registering what is known writes nothing."""

@@ -103,7 +103,7 @@ class SqliteEngine:
         return self._inbox(partition).read(position, events_max)
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
-        """Whoever was told to want a partition claims it; one that was fenced never claims again."""
+        """Whoever is told to want a partition claims it; who was fenced never claims again."""
         for number in sorted(self._revoked & self._claims.keys()):
             del self._claims[number]
             yield Revoked(number)
@@ -211,8 +211,12 @@ class SqliteEngine:
         for number, claim in self._claims.items():
             if number not in self._revoked:
                 self._states[number].release(claim)
-        for part in (*self._views.values(), *self._inboxes.values(), *self._states.values()):
-            part.close()
+        for view in self._views.values():
+            view.close()
+        for inbox in self._inboxes.values():
+            inbox.close()
+        for owned in self._states.values():
+            owned.close()
         for descriptor in self._fifos.values():
             os.close(descriptor)
         self._fifos.clear()

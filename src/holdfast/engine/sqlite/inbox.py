@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from holdfast.engine.admission import admit
@@ -235,7 +236,7 @@ class SqliteInbox:
         kept = 0
         result: list[SegmentName] = []
         oldest_kept = self._clock().wall - self._limits.retain_seconds
-        for name, following in reversed(list(zip(names, names[1:], strict=False))):
+        for name, following in reversed(list(pairwise(names))):
             path = self.folder / str(name)
             status = path.stat()
             kept += status.st_size

@@ -16,7 +16,7 @@ import apsw
 from holdfast.engine.sqlite import ledger
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified
 from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
-from holdfast.engine.stamping import Instant
+from holdfast.engine.stamping import NEVER, Instant
 from holdfast.stepping.inputs import StoredFrame
 
 _TABLES = (
@@ -127,7 +127,7 @@ def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
 def create_first(folder: Path, incarnation: str) -> None:
     path = folder / str(SegmentName(1, 0))
     connection = create(path, _TABLES)
-    _put_head(connection, InboxHead(incarnation, 0, Instant(0.0, 0.0, "")))
+    _put_head(connection, InboxHead(incarnation, 0, NEVER))
     publish(connection, path)
 
 

@@ -215,19 +215,23 @@ class SqliteState:
     def _write_outputs(self, commit: Commit) -> None:
         execute = self._connection.execute
         for out in commit.outgoing:
-            execute("INSERT INTO outbox(destination, first, count, frame) VALUES(?, ?, ?, ?)", out)
+            execute(
+                "INSERT INTO outbox(destination, first, count, frame) VALUES(?, ?, ?, ?)",
+                (out.destination, out.first, out.count, out.frame),
+            )
         for destination, number in commit.sent_next.items():
             row = (destination, number, check_of(destination, number))
             execute("REPLACE INTO sent VALUES(?, ?, ?)", row)
         for relayed in commit.relayed.items():
             execute("DELETE FROM outbox WHERE destination=? AND first<=?", relayed)
         if commit.issued is not None:
-            execute("INSERT INTO actions VALUES(?, ?, ?, ?)", commit.issued)
+            one = commit.issued
+            issued = (one.first, one.count, one.now, one.frame)
+            execute("INSERT INTO actions VALUES(?, ?, ?, ?)", issued)
         if commit.journalled is not None:
-            first, count, frame = commit.journalled
-            execute(
-                "INSERT INTO journal VALUES(?, ?, ?, ?)", (first, count, commit.head.now, frame)
-            )
+            fired = commit.journalled
+            journalled = (fired.first, fired.count, commit.head.now, fired.frame)
+            execute("INSERT INTO journal VALUES(?, ?, ?, ?)", journalled)
 
     # Compaction: bounded work, on the owner's thread, between commits.
 

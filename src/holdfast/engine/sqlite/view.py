@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -19,7 +20,7 @@ from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
 T = TypeVar("T")
-_ROWS_AT_ONCE = 5_000
+_Runs = list[tuple[int, int, float, bytes]]  # first, count, now, frame
 
 
 class SqliteView:
@@ -55,10 +56,20 @@ class SqliteView:
             owner = owner_of(about(self._connection))
         return f"process {owner.pid}" if owner is not None and owner.alive else ""
 
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """One read transaction: several queries see the same commit."""
+        with self._lock, explained(self._path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("COMMIT")
+
     # States: deltas first, newest first, then the base; one read transaction for both.
 
     def record(self, agent: str, key: str) -> Record | None:
-        with self._lock, explained(self._path), self._connection:
+        with self._one_moment():
             for delta_id in self._delta_ids(newest_first=True):
                 found = self._delta(delta_id).get((agent, key))
                 if found is not None:
@@ -70,7 +81,7 @@ class SqliteView:
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         """Every agent, as of one commit, in order of class and key."""
-        with self._lock, explained(self._path), self._connection:
+        with self._one_moment():
             changed = self._changed()
             everything = [
                 record
@@ -84,7 +95,7 @@ class SqliteView:
 
     def delta_records(self) -> list[Record]:
         """Agents whose newest image is in a delta; gone ones too."""
-        with self._lock, explained(self._path), self._connection:
+        with self._one_moment():
             return list(self._changed().values())
 
     def _changed(self) -> dict[tuple[str, str], Record]:
@@ -96,7 +107,7 @@ class SqliteView:
     def _delta_ids(self, *, newest_first: bool) -> list[int]:
         order = "DESC" if newest_first else "ASC"
         rows = self._connection.execute(f"SELECT id FROM delta ORDER BY id {order}").fetchall()
-        ids = [row[0] for row in rows]
+        ids = [cast(int, row[0]) for row in rows]
         for stale in self._deltas.keys() - set(ids):
             del self._deltas[stale]
         return ids
@@ -122,25 +133,28 @@ class SqliteView:
     # Outputs.
 
     def actions(self, first: int, most: int) -> list[Issued]:
-        return [Issued(*row) for row in self._run("actions", first, most)]  # type: ignore[arg-type]
+        return [Issued(*row) for row in self._run("actions", first, most)]
 
     def journal(self, first: int, most: int) -> list[Journalled]:
         rows = self._run("journal", first, most)
-        return [Journalled(r[0], r[1], r[3]) for r in rows]  # type: ignore[arg-type]
+        return [Journalled(first, count, frame) for first, count, _, frame in rows]
 
-    def _run(self, table: str, first: int, most: int) -> list[tuple[object, ...]]:
+    def _run(self, table: str, first: int, most: int) -> _Runs:
         query = (
             f"SELECT first, count, now, frame FROM {table} WHERE first >= "
             f"coalesce((SELECT max(first) FROM {table} WHERE first <= ?), 0) "
             "ORDER BY first LIMIT ?"
         )
         with self._lock, explained(self._path):
-            rows = self._connection.execute(query, (first, most)).fetchall()
+            rows = cast(_Runs, self._connection.execute(query, (first, most)).fetchall())
         return [row for row in rows if row[0] + row[1] > first]
 
     def letters(self) -> list[tuple[Letter, bool]]:
         with self._lock, explained(self._path):
-            rows = self._connection.execute("SELECT * FROM letters ORDER BY id").fetchall()
+            rows = cast(
+                list[tuple[int, int, bytes, int]],
+                self._connection.execute("SELECT * FROM letters ORDER BY id").fetchall(),
+            )
         return [
             (self._body(f"dead letter {row[0]}", row[0], row[2], row[3], Letter), bool(row[1]))
             for row in rows
@@ -173,9 +187,10 @@ class SqliteView:
 
     def outbox(self) -> list[tuple[int, int, int, bytes]]:
         with self._lock, explained(self._path):
-            return self._connection.execute(
+            rows = self._connection.execute(
                 "SELECT destination, first, count, frame FROM outbox ORDER BY id"
             ).fetchall()
+        return cast(list[tuple[int, int, int, bytes]], rows)
 
     def close(self) -> None:
         with self._lock:
