@@ -132,7 +132,9 @@ MISTAKES = [
         2,
         ("'Wind' is not known here",),
     ),
-    Mistake("not a type", "class Wind(Event):\n    a: '3 + 4'\n", 2, ("Wind.a", "7 cannot be stored")),
+    Mistake(
+        "not a type", "class Wind(Event):\n    a: '3 + 4'\n", 2, ("Wind.a", "7 cannot be stored")
+    ),
     Mistake(
         "syntax error in an annotation",
         "class Wind(Event):\n    a: 'int int'\n",
@@ -169,9 +171,7 @@ MISTAKES = [
         2,
         ("Drone.count is both",),
     ),
-    Mistake(
-        "private field", "class Wind(Event):\n    _speed: int\n", 2, ("underscore", "'speed'")
-    ),
+    Mistake("private field", "class Wind(Event):\n    _speed: int\n", 2, ("underscore", "'speed'")),
     Mistake(
         "field without a type",
         "class Drone(Agent):\n    battery = 100.0\n",
@@ -186,7 +186,10 @@ MISTAKES = [
     ),
     Mistake(
         "mutable struct as default",
-        "class Home(msgspec.Struct):\n    x: int = 0\nclass Drone(Agent):\n    home: Home = Home()\n",
+        "class Home(msgspec.Struct):\n"
+        "    x: int = 0\n"
+        "class Drone(Agent):\n"
+        "    home: Home = Home()\n",
         4,
         ("Drone.home", "share"),
     ),
@@ -538,7 +541,7 @@ def test_an_error_inside_a_function_shows_the_line_in_this_file() -> None:
 
         class Drone(Agent):
             lat: float = 0.0
-            battery: float
+            battery: float  # type: ignore[misc]
 
     line = test_an_error_inside_a_function_shows_the_line_in_this_file.__code__.co_firstlineno + 7
     assert str(caught.value).startswith(f"{__file__}:{line}: Drone.battery has no default")

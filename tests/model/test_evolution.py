@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.model.definition import HoldfastMeta
 from holdfast.model.event import Event
 from holdfast.model.schema import RowReader, Schema, UntypedReader
 
@@ -72,7 +73,7 @@ NAMES = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=5)
 
 def event_class(fields: dict[str, Any], defaults: dict[str, Any] | None = None) -> type[Event]:
     names = {"__annotations__": fields, "__module__": __name__, **(defaults or {})}
-    return type(Event)("Written", (Event,), names)  # type: ignore[return-value]
+    return HoldfastMeta("Written", (Event,), names)  # type: ignore[return-value]
 
 
 def stored(cls: type[Event]) -> Schema:
@@ -107,12 +108,17 @@ def test_kept_fields_read_equal_under_every_compatible_class(
     case: tuple[dict[str, Kind], list[Event]], data: st.DataObject
 ) -> None:
     kinds, (first, *rows) = case
-    fields = {name: data.draw(st.sampled_from((kind.now, *kind.later))) for name, kind in kinds.items()}
+    choices = {name: st.sampled_from((kind.now, *kind.later)) for name, kind in kinds.items()}
+    fields = {name: data.draw(choices[name]) for name in data.draw(st.permutations([*kinds]))}
     added = data.draw(st.sets(st.sampled_from("uvw")))
-    names = data.draw(st.permutations([*fields, *added]))
-    # In a class, fields without default come first; give all one, as a user who reorders would.
-    everything = {name: fields.get(name, int) | None for name in names}
-    new = event_class(everything, dict.fromkeys(names, None) | dict.fromkeys(added, 7))
+    defaults: dict[str, Any] = dict.fromkeys(added, 7)
+    fields |= dict.fromkeys(added, int)
+    if data.draw(st.booleans(), label="new fields between old ones"):
+        # Fields without a default come first, so a user who does this gives the old ones one too.
+        names = data.draw(st.permutations([*fields]))
+        fields = {name: fields[name] | None for name in names}
+        defaults = dict.fromkeys(names, None) | defaults
+    new = event_class(fields, defaults)
     reader = RowReader(new, stored(type(first)))
     for row, read in zip(rows, reader.rows(msgspec.msgpack.encode(rows)), strict=True):
         for name in kinds:
@@ -126,7 +132,8 @@ def test_renamed_fields_read_equal_through_an_upcast(
     case: tuple[dict[str, Kind], list[Event]], data: st.DataObject
 ) -> None:
     kinds, (first, *rows) = case
-    new_names = dict(zip(kinds, data.draw(st.permutations([f"new_{n}" for n in kinds])), strict=True))
+    shuffled = data.draw(st.permutations([f"new_{name}" for name in kinds]))
+    new_names = dict(zip(kinds, shuffled, strict=True))
 
     def upcast(cls: type[Event], old: dict[str, object]) -> dict[str, object]:
         return {new_names[name]: value for name, value in old.items()}
@@ -149,5 +156,6 @@ def test_rows_go_through_names_and_back_unchanged(
         bytes_of_row = msgspec.msgpack.encode(row)
         values = reader.row(bytes_of_row)
         assert reader.pack(values) == bytes_of_row
-        # As a command line does it: out as JSON, in as JSON.
-        assert reader.pack(json.loads(msgspec.json.encode(values))) == bytes_of_row
+        # As a command line does it: out as JSON, in as JSON, which has no word for infinity.
+        if "inf" not in repr(row):
+            assert reader.pack(json.loads(msgspec.json.encode(values))) == bytes_of_row

@@ -65,7 +65,11 @@ class Loose(TypedDict, total=False):
 
 
 Meters = NewType("Meters", float)
-POINT = {"struct": "Point", "form": "array", "fields": [["x", "float", True], ["y", "float", False]]}
+POINT = {
+    "struct": "Point",
+    "form": "array",
+    "fields": [["x", "float", True], ["y", "float", False]],
+}
 
 TYPES: list[tuple[object, object, list[object]]] = [
     (bool, "bool", [True, False]),

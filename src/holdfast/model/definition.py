@@ -50,6 +50,7 @@ class HoldfastMeta(msgspec.StructMeta):
         "array_like": True,
         "forbid_unknown_fields": True,
         "frozen": True,
+        "gc": False,  # frozen values form no cycles; a batch of them is not worth a collection
     }
     class_keywords: ClassVar[tuple[str, ...]] = ()
 

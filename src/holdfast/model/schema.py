@@ -7,7 +7,7 @@ for commands that have no user code. Rows are msgpack arrays of field values, in
 
 import functools
 import hashlib
-import math
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
@@ -303,4 +303,8 @@ class UntypedReader:
 def default_for_schema(default: object) -> tuple[bool, object]:
     """Whether a default can be kept with the schema, and how. JSON has no word for NaN."""
     value = cast(object, msgspec.to_builtins(default))
-    return not (isinstance(value, float) and not math.isfinite(value)), value
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False, value
+    return True, value

@@ -83,13 +83,20 @@ class Router:
         self._routes: dict[str, int] = {}
 
     def partition_of(self, key: str) -> int:
-        number = self._routes.get(key)
-        if number is None:
-            check_key(key)
-            if len(self._routes) >= _ROUTES_MAX:
-                self._routes.clear()
-            number = self._routes[key] = self.layout.partition_of(key)
-        return number
+        return self.partitions_of((key,))[0]
+
+    def partitions_of(self, keys: Sequence[str]) -> list[int]:
+        """Where each key lives. Known keys cost one look-up; new ones are checked first."""
+        routes = self._routes
+        try:
+            return [routes[key] for key in keys]
+        except (KeyError, TypeError):
+            for key in keys:
+                check_key(key)
+            if len(routes) + len(keys) > _ROUTES_MAX:
+                routes.clear()
+            routes.update((key, self.layout.partition_of(key)) for key in keys)
+            return [routes[key] for key in keys]
 
     def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
         deadline = time.monotonic() + timeout
@@ -179,23 +186,14 @@ class Sending:
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
         """One parcel per partition, encoded before any of them is appended."""
-        split: dict[int, list[int]] = {}
-        partition_of = self._router.partition_of
         agents, keys, events = zip(*rows, strict=True)
         names = self._names(agents, events)
-        if len(self._router.layout.partitions) == 1:
-            for key in dict.fromkeys(keys):
-                partition_of(key)
-            parts: dict[int, Sequence[int]] = {0: range(len(rows))}
-        else:
-            for i, number in enumerate(map(partition_of, keys)):
-                try:
-                    split[number].append(i)
-                except KeyError:
-                    split[number] = [i]
-            parts = dict(split)
+        numbers = self._router.partitions_of(keys)
+        parts: dict[int, Sequence[int]] = {}
+        for number in sorted(set(numbers)):
+            parts[number] = [i for i, n in enumerate(numbers) if n == number]
         parcels = []
-        for number, members in sorted(parts.items()):
+        for number, members in parts.items():
             whole = len(members) == len(rows)
             seqs: range | list[int] = (
                 range(first, first + len(rows)) if whole else [first + i for i in members]

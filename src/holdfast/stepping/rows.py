@@ -53,7 +53,7 @@ def read_payload(frame: Frame, codebook: Codebook) -> list[object]:
         objects = codebook.reader_of(schema_id).rows(frame.opaque(f"rows.{schema_id}"))
         if len(objects) != frame.count:
             raise DamagedData(f"a frame of {frame.count} rows holds {len(objects)} payloads")
-        return cast(list[object], objects)
+        return objects
     ids = cast(list[int], frame.values("schema"))
     each = {i: iter(codebook.reader_of(i).rows(frame.opaque(f"rows.{i}"))) for i in set(ids)}
     try:

@@ -1,0 +1,238 @@
+"""The workbench of the conformance kit: parcels, commits and a clock, made without user classes.
+
+What an engine stores is opaque to it, so events here are tags: short texts that a test can find
+again. The topics that use this are appends.py, admissions.py, stamps.py, commits.py, views.py and
+claims.py; what an adapter has to supply is said in conformance.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+import pytest
+
+from holdfast.engine.port import (
+    Capabilities,
+    Claim,
+    Engine,
+    Granted,
+    Limits,
+    Mark,
+    Parcel,
+    Taken,
+)
+from holdfast.engine.stamping import Clock, Instant, system_clock
+from holdfast.stepping.cell import delta_frame
+from holdfast.stepping.commit import Commit, Head, Record
+from holdfast.stepping.frame import Column, Frame, const, integers, rows
+from holdfast.stepping.inputs import StoredFrame, numbers
+from holdfast.stepping.rows import raw_payload, read_raw_payload
+
+FLEET = "conformance"
+SCHEMA = 1  # engines store the number and never ask what it means
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[str]).decode
+
+
+class HandClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, wall: float = 1_000_000.0) -> None:
+        self.wall = wall
+        self.uptime = 500.0
+        self.boot = "first boot"
+
+    def __call__(self) -> Instant:
+        return Instant(self.wall, self.uptime, self.boot)
+
+    def pass_time(self, seconds: float) -> None:
+        self.wall += seconds
+        self.uptime += seconds
+
+
+class Workbench:
+    """What every topic of the kit stands on. An adapter's test supplies the first three."""
+
+    capabilities: Capabilities
+
+    def make_engine(self, *, partitions: int, limits: Limits, clock: Clock) -> Engine:
+        """A new, empty engine for the fleet `FLEET`. Called once per test."""
+        raise NotImplementedError
+
+    def reopen(self, engine: Engine) -> Engine:
+        """The data of `engine` through a new handle, as a restarted or another process has it.
+
+        `engine` was not closed before and is used on: it stands for a worker that has not
+        noticed yet. An engine that cannot be opened twice gives up its grants and returns itself.
+        """
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _close_engines(self) -> Iterator[None]:
+        self._engines: list[Engine] = []
+        yield
+        for engine in self._engines:
+            engine.close()
+
+    def engine(
+        self,
+        *,
+        partitions: int = 1,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+    ) -> Engine:
+        made = self.make_engine(partitions=partitions, limits=limits or Limits(), clock=clock)
+        self._engines.append(made)
+        return made
+
+    def again(self, engine: Engine) -> Engine:
+        made = self.reopen(engine)
+        if all(made is not known for known in self._engines):
+            self._engines.append(made)
+        return made
+
+    def needs(self, capability: str) -> None:
+        if not getattr(self.capabilities, capability):
+            pytest.skip(f"this engine does not have the capability {capability}")
+
+
+def parcel(
+    tags: Sequence[str],
+    *,
+    source: str | None = None,
+    seqs: range | Sequence[int] = range(0),
+    mark: Mark | None = None,
+    external: bool = True,
+    keys: Sequence[str] | None = None,
+    previous: Sequence[int] | None = None,
+) -> Parcel:
+    """Events that carry `tags`, as a producer would hand them to an engine."""
+    columns: dict[str, Column] = {
+        "origin": const("external" if mark is None else "message"),
+        "agent": const("Drone"),
+        "key": rows(list(keys or tags)),
+        **raw_payload([SCHEMA] * len(tags), [_pack([tag]) for tag in tags]),
+    }
+    if source is not None:
+        columns |= {"source": const(source), "seq": numbers(seqs)}
+    if previous is not None:
+        columns["previous"] = integers(previous)
+    frame = Frame(len(tags), columns)
+    return Parcel(
+        frame=frame,
+        encoded=frame.encode(),
+        source=source,
+        seqs=seqs,
+        mark=mark,
+        external=external,
+    )
+
+
+def numbered(source: str, seqs: range | Sequence[int]) -> Parcel:
+    """Events of a source, each tagged with its own name and number."""
+    return parcel([f"{source}.{seq}" for seq in seqs], source=source, seqs=seqs)
+
+
+def messages(source: str, first: int, count: int) -> Parcel:
+    """Messages of another partition, numbered on from `first`."""
+    tags = [f"{source}>{number}" for number in range(first, first + count)]
+    return parcel(tags, mark=Mark(source, first), external=False)
+
+
+def taken(result: Taken | Exception) -> Taken:
+    """The result of an append that is not allowed to be refused."""
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def append(engine: Engine, one: Parcel, partition: int = 0) -> Taken:
+    return taken(engine.append(partition, [one])[0])
+
+
+def refusal(engine: Engine, one: Parcel, partition: int = 0) -> Exception:
+    """The refusal of a parcel that must not be taken."""
+    result = engine.append(partition, [one])[0]
+    assert isinstance(result, Exception), f"taken instead of refused: {result}"
+    return result
+
+
+def tags_of(stored: StoredFrame) -> list[str]:
+    return [_unpack(row)[0] for _, row in read_raw_payload(Frame.decode(stored.frame))]
+
+
+def inbox(engine: Engine, partition: int = 0, position: int = 0) -> list[str]:
+    """Every tag from a position on, by reading on to the end; positions must have no gap."""
+    found: list[str] = []
+    start = position
+    while batch := engine.read(partition, position, 1000):
+        for stored in batch:
+            assert stored.first <= position < stored.first + stored.count, "a gap or a repeat"
+            tags = tags_of(stored)
+            assert len(tags) == stored.count
+            found += tags[position - stored.first :]
+            position = stored.first + stored.count
+    assert position == max(start, engine.view(partition).inbox_next())
+    return found
+
+
+def stamps(engine: Engine, partition: int = 0) -> list[float]:
+    return [stored.stamp for stored in engine.read(partition, 0, 1_000_000)]
+
+
+def record(key: str, text: str, version: int = 1, agent: str = "Drone") -> Record:
+    return Record(agent, key, version, SCHEMA, _pack([text]), b"", 1_000.0 + version)
+
+
+def gone(key: str, version: int = 1, agent: str = "Drone") -> Record:
+    return Record(agent, key, version, SCHEMA, b"", b"", 1_000.0 + version)
+
+
+@dataclass
+class Owner:
+    """A claim on a partition with the head it has reached: a worker without user code."""
+
+    engine: Engine
+    claim: Claim
+    head: Head
+
+    @classmethod
+    def of(cls, engine: Engine, partition: int = 0, generation: int = 1) -> Owner:
+        grants = [
+            change.claim
+            for change in engine.assignments([partition], generation)
+            if isinstance(change, Granted) and change.claim.partition == partition
+        ]
+        assert len(grants) == 1, f"expected one grant of partition {partition}, got {grants}"
+        return cls(engine, grants[0], engine.load(grants[0]).head)
+
+    def prepare(self, records: Sequence[Record] = (), events: int = 0, **parts: object) -> Commit:
+        """A commit that folds `events` more events; `parts` are further fields of Commit."""
+        changes = cast("dict[str, object]", parts.pop("head", {}))
+        head = self.head._replace(
+            position=self.head.position + events,
+            now=self.head.now + 1.0,
+            commits=self.head.commits + 1,
+            **changes,  # type: ignore[arg-type]
+        )
+        delta = delta_frame(records).encode() if records else b""
+        return Commit(
+            before=self.head,
+            head=head,
+            records=list(records),
+            delta=delta,
+            **parts,  # type: ignore[arg-type]
+        )
+
+    def commit(self, records: Sequence[Record] = (), events: int = 0, **parts: object) -> None:
+        prepared = self.prepare(records, events, **parts)
+        self.engine.commit([(self.claim, prepared)])
+        self.head = prepared.head
+
+    def fold_all(self) -> None:
+        """Commit everything that waits in the inbox."""
+        waiting = self.engine.view(self.claim.partition).inbox_next() - self.head.position
+        self.commit(events=waiting)
