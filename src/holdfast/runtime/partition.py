@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from holdfast.engine.port import Claim, Engine
+from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock
-from holdfast.errors import TryAgain
+from holdfast.errors import OutdatedCode, TryAgain
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -22,6 +22,7 @@ EVENTS_PER_COMMIT_MAX = 65_536
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
+_CONDEMNED = "it ended its worker again and again, also when it was folded alone"
 
 _log = logging.getLogger("holdfast.worker")
 _agent_log = logging.getLogger("holdfast.agent")
@@ -51,12 +52,17 @@ class Partition:
         self._last_moved = 0.0
         self._alone = claim.alone
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
-        view = engine.view(self.number)
-        self.stepper = Stepper(fleet, engine.catalog.layout, codebook, view.letter)
-        loaded = engine.load(claim)
+        self._fleet = fleet
+        self._relay.add(Outgoing(*row) for row in self._load().outbox)
+        self._alone_until = self.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
+
+    def _load(self) -> Loaded:
+        letter_of = self._engine.view(self.number).letter
+        layout = self._engine.catalog.layout
+        self.stepper = Stepper(self._fleet, layout, self._codebook, letter_of)
+        loaded = self._engine.load(self.claim)
         self.stepper.load(loaded.head, loaded.sent_next, loaded.records)
-        self._relay.add(Outgoing(*row) for row in loaded.outbox)
-        self._alone_until = loaded.head.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
+        return loaded
 
     @property
     def position(self) -> int:
@@ -83,7 +89,7 @@ class Partition:
             if self._pending is not None:
                 self._commit(self._pending)
             self._deliver()
-        except (UnknownSchema, TryAgain) as trouble:
+        except (OutdatedCode, TryAgain) as trouble:
             self._rest(str(trouble))
             return False
         if moved:
@@ -100,17 +106,24 @@ class Partition:
         )
         if not batch and not clear and (due is None or due > now):
             return None
-        condemned = None
-        if self._condemned and batch:
-            condemned = "it killed its worker again and again, also when folded alone"
-            self._condemned = False
+        commit = self._step(batch, None if more else now)
+        return None if commit.empty else commit
+
+    def _step(self, batch: list[Inputs], clock: float | None) -> Commit:
+        condemned = _CONDEMNED if self._condemned else None
+        self._condemned = False
         relayed = self._relay.take_delivered()
         self._engine.folding(self.claim, self.position)
         self.folding = True
-        commit = self.stepper.step(batch, None if more else now, relayed, condemned)
-        self.folding = False
-        self._engine.folding(self.claim, None)
-        return None if commit.empty else commit
+        try:
+            return self.stepper.step(batch, clock, relayed, alone=self._alone, condemned=condemned)
+        except Exception:
+            self._relay.delivered = relayed
+            self._load()  # memory may be half-way: start again from what is committed
+            raise
+        finally:
+            self.folding = False
+            self._engine.folding(self.claim, None)
 
     def _read(self) -> tuple[list[Inputs], bool]:
         """What waits, from our position on, and whether there is more than that."""

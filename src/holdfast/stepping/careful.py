@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamagedData, UsageError
+from holdfast.errors import OutdatedCode
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
@@ -25,8 +25,9 @@ TRACE_BYTES_MAX = 8_000
 
 
 class CarefulFold:
-    def __init__(self, stepper: Stepper) -> None:
+    def __init__(self, stepper: Stepper, condemned: str | None = None) -> None:
         self.stepper = stepper
+        self._condemned = condemned  # why the first input may not run at all
         self.now = stepper.head.now
         self.position = stepper.head.position
         self.letters: list[Letter] = []
@@ -37,7 +38,7 @@ class CarefulFold:
 
     # Inputs from the inbox.
 
-    def fold(self, inputs: Inputs, condemned: str | None = None) -> None:
+    def fold(self, inputs: Inputs) -> None:
         self.now = max(self.now, inputs.stamp)
         for i, key in enumerate(inputs.keys):
             position = inputs.first + i
@@ -52,14 +53,16 @@ class CarefulFold:
                     inputs.hops[i] if inputs.hops else 0,
                     position if inputs.asks else -1,
                 )
-                self._deliver(self._cell(inputs.agents[i], key), held, condemned)
-                condemned = None
+                self._deliver(self._cell(inputs.agents[i], key), held)
             self.position = position + 1
 
     def _cell(self, agent: str, key: str) -> Cell:
         kind = self.stepper.kinds.get(agent)
         if kind is None:
-            raise DamagedData(f"an input for {agent}/{key}, but the fleet has no agent {agent}")
+            raise OutdatedCode(
+                f"an input for {agent}/{key}, but this program has no agent {agent}: run the newer "
+                "code that defines it"
+            )
         cell = kind.cells.get(key) or kind.paused.get(key)
         if cell is None:
             # Versions of agents that expire start at the clock, so that one born again under an
@@ -82,12 +85,12 @@ class CarefulFold:
         there.pop(cell.key, None)
         here[cell.key] = cell
 
-    def _deliver(self, cell: Cell, held: Held, condemned: str | None = None) -> None:
+    def _deliver(self, cell: Cell, held: Held) -> None:
         if cell.extras is not None and cell.extras.paused:
             self._hold(cell, held)
             return
         mode = self._mode(cell)
-        self._try(cell, held, condemned)
+        self._try(cell, held)
         if cell.kind.defers and self._mode(cell) != mode:
             self._redeliver(cell)
 
@@ -95,14 +98,15 @@ class CarefulFold:
         field = cell.kind.definition.mode_field
         return getattr(cell.wake(), field) if field is not None else None
 
-    def _try(self, cell: Cell, held: Held, condemned: str | None = None) -> None:
+    def _try(self, cell: Cell, held: Held) -> None:
         """Run one event; whatever it did is undone if it fails."""
         context = self.stepper.context
         agent = cell.wake()
         image = cell.image()
         mark = context._effects.mark()
-        if condemned is not None:
-            self._failed(cell, held, condemned, "")
+        if self._condemned is not None:
+            reason, self._condemned = self._condemned, None
+            self._failed(cell, held, reason, "")
             return
         try:
             route = cell.kind.routes.get(type(held.event))
@@ -242,7 +246,9 @@ class CarefulFold:
         elif command[0] == "redrive":
             self._redrive(cell, int(str(command[1])))
         else:
-            raise UsageError(f"unknown command {command[0]!r} for {agent}/{key}")
+            raise OutdatedCode(
+                f"unknown command {command[0]!r} for {agent}/{key}: run the release that sent it"
+            )
 
     def _redrive(self, cell: Cell, letter_id: int) -> None:
         letter = self.stepper.letter_of(letter_id)

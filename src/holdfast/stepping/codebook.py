@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.errors import DamagedData, UsageError
+from holdfast.errors import DamagedData, OutdatedCode, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import RowReader, Schema
 
@@ -20,7 +20,7 @@ _encoder = msgspec.msgpack.Encoder()
 type_error = (msgspec.ValidationError, TypeError, OverflowError, ValueError)
 
 
-class UnknownSchema(Exception):
+class UnknownSchema(OutdatedCode):
     """A stored schema that this program has no class for: hold, do not guess."""
 
     def __init__(self, schema_id: int, name: str | None) -> None:

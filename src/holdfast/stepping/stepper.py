@@ -76,11 +76,14 @@ class Stepper:
         batch: Sequence[Inputs],
         clock: float | None = None,
         relayed: dict[int, int] | None = None,
+        *,
+        alone: bool = False,
         condemned: str | None = None,
     ) -> Commit:
         """Fold `batch`, then the timers due at `clock` (None: more inputs wait, so not yet).
 
-        `condemned` is the reason why the first event of the batch may not run at all.
+        `alone` takes one input only, whatever its origin; `condemned` is the reason why that
+        input may not run at all.
         """
         expected = self.head.position
         for inputs in batch:
@@ -94,12 +97,17 @@ class Stepper:
         )
         self.batch += 1
         self.touched = []
-        if not timers_wait and condemned is None:
+        if not timers_wait and not alone:
             try:
                 return self._fast(batch, relayed or {})
             except Exception:
                 self._undo()
-        return self._careful(batch, clock, relayed or {}, condemned)
+        fold = CarefulFold(self, condemned)
+        if alone:
+            self._take_one(fold, batch, clock)
+        else:
+            self._take_all(fold, batch, clock)
+        return self._commit(fold, relayed or {})
 
     def _fast(self, batch: Sequence[Inputs], relayed: dict[int, int]) -> Commit:
         now = self.head.now
@@ -172,24 +180,22 @@ class Stepper:
                 cell.restore()
         self.touched = []
 
-    def _careful(
-        self,
-        batch: Sequence[Inputs],
-        clock: float | None,
-        relayed: dict[int, int],
-        condemned: str | None,
-    ) -> Commit:
-        fold = CarefulFold(self)
+    def _take_all(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
         for inputs in batch:
             fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
             if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
-                break
-            fold.fold(inputs, condemned)
-            condemned = None
-        else:
-            if clock is not None:
-                fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
-        return self._commit(fold, relayed)
+                return
+            fold.fold(inputs)
+        if clock is not None:
+            fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
+
+    def _take_one(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
+        if batch:
+            fold.fire_due(batch[0].stamp, 1)
+            if not fold.fired:
+                fold.fold(batch[0].part(0, 1))
+        elif clock is not None:
+            fold.fire_due(clock, 1, idle=True)
 
     # The commit.
 

@@ -29,6 +29,7 @@ ATTEMPTS_ALONE_MAX = 2  # deaths of one event folded alone before it is condemne
 ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
 DELTA_BYTES_MAX = 4 * 1024 * 1024
 DELTAS_MAX = 256
+ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
 _TABLES = """
 CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
@@ -93,6 +94,7 @@ class SqliteState:
         self._pending: dict[tuple[str, str], Record] = {}
         self._deltas = 0
         self._delta_bytes = 0
+        self._inherited = False  # there are deltas that an earlier owner wrote
 
     # Claiming.
 
@@ -246,6 +248,7 @@ class SqliteState:
             "SELECT count(*), coalesce(sum(length(frame)), 0) FROM delta"
         ).fetchone()
         self._deltas, self._delta_bytes = cast(tuple[int, int], row)
+        self._inherited = self._deltas > 0
         self._pending.clear()
 
     @property
@@ -255,8 +258,8 @@ class SqliteState:
     def compact(self, claim: Claim, replayed: Callable[[], list[Record]]) -> None:
         """Move the newest images to the base. `replayed` reads deltas of an earlier owner."""
         with self._lock, explained(self.path):
-            pending = {(r.agent, r.key): r for r in replayed()}
-            pending.update(self._pending)
+            inherited = replayed() if self._inherited else []
+            pending = {(r.agent, r.key): r for r in inherited} | self._pending
             rows = [(*r, check_of(*r)) for r in pending.values() if not r.gone]
             gone = [(r.agent, r.key) for r in pending.values() if r.gone]
             self._connection.execute("BEGIN IMMEDIATE")
@@ -275,16 +278,19 @@ class SqliteState:
                 raise
             self._pending.clear()
             self._deltas = self._delta_bytes = 0
+            self._inherited = False
 
     def forget_before(self, claim: Claim, wall: float) -> None:
         """Retention of outputs that subscribers had their time to read."""
         with self._lock, explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                _, epoch = read_head(self._connection, self.path)
+                head, epoch = read_head(self._connection, self.path)
                 if epoch == claim.epoch:
-                    for table in ("actions", "journal", "answers"):
+                    for table in ("actions", "journal"):
                         self._connection.execute(f"DELETE FROM {table} WHERE now<?", (wall,))
+                    asked = max(wall, head.now - ANSWER_SECONDS)
+                    self._connection.execute("DELETE FROM answers WHERE now<?", (asked,))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
