@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"runtime"},
     {"edge", "mission", "view", "shared"},
     {"__init__"},  # the public names, `from holdfast import Agent`
-    {"cli", "gateway", "dashboard", "demo", "__main__"},
+    {"cli", "gateway", "dashboard", "demo", "testing", "__main__"},
 ]
 PURE = {"model", "stepping"}
 IMPURE_MODULES = {

@@ -55,8 +55,12 @@ def admit(parcel: Parcel, ledger: Ledger, stamp: float, sources_max: int) -> lis
     """
     if parcel.mark is not None:
         return _admit_messages(parcel, ledger)
-    if parcel.source is None:
+    if parcel.source is None or parcel.frame.count == 0:
         return None
+    if len(parcel.seqs) != parcel.frame.count:
+        raise UsageError(
+            f"{len(parcel.seqs)} sequence numbers for {parcel.frame.count} events: give one each"
+        )
     writes: list[Write] = []
     fresh = _admit_numbers(parcel, parcel.source, ledger, stamp, sources_max, writes)
     if "previous" in parcel.frame:
@@ -118,7 +122,7 @@ def _admit_numbers(
 
 def _by_chunk(seqs: range | Sequence[int]) -> list[tuple[int, int, Sequence[int]]]:
     """(chunk number, mask of the numbers in it, indexes of the rows in it)."""
-    if isinstance(seqs, range):
+    if isinstance(seqs, range) and seqs.step == 1:
         return _range_by_chunk(seqs)
     members: dict[int, list[int]] = {}
     flags: dict[int, bytearray] = {}
@@ -149,7 +153,8 @@ def _range_by_chunk(seqs: range) -> list[tuple[int, int, Sequence[int]]]:
 def _make_room(ledger: Ledger, stamp: float, sources_max: int) -> None:
     if ledger.source_count() < sources_max:
         return
-    if ledger.forget_idle_anonymous(stamp - ANONYMOUS_SECONDS):
+    # The stamp of a source that was used is renewed at every tenth of that time only.
+    if ledger.forget_idle_anonymous(stamp - ANONYMOUS_SECONDS * 1.1):
         return
     raise TooManySources(
         f"{sources_max} sources have sent here, the bound (none is forgotten): reuse source "

@@ -19,7 +19,7 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import NEVER, Clock, Instant, next_stamp, system_clock
-from holdfast.errors import Backlog, Fenced, HoldfastError
+from holdfast.errors import Backlog, Fenced, HoldfastError, OutdatedCode
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
@@ -104,6 +104,7 @@ class MemoryPartition:
     next: int = 0
     stamp: Instant = NEVER
     epoch: int = 0
+    generation: int = 0
     committed: Head = field(default_factory=Head)
     states: dict[tuple[str, str], Record] = field(default_factory=dict)
     outbox: dict[tuple[int, int], tuple[int, bytes]] = field(default_factory=dict)
@@ -182,11 +183,14 @@ class MemoryEngine:
         self._partitions = [MemoryPartition() for _ in range(partitions)]
         self._granted: set[int] = set()
         self._changed = threading.Condition()
+        self._woken = False
 
     def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
         with self._changed:
             results = [self._append_one(self._partitions[partition], p) for p in parcels]
-            self._changed.notify_all()
+            if partition in self._granted:
+                self._woken = True
+                self._changed.notify_all()
             return results
 
     def _append_one(self, part: MemoryPartition, parcel: Parcel) -> Taken | Exception:
@@ -213,8 +217,14 @@ class MemoryEngine:
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         for number in wanted:
             if number not in self._granted:
-                self._granted.add(number)
                 part = self._partitions[number]
+                if part.generation > generation:
+                    raise OutdatedCode(
+                        f"partition {number}: newer classes have folded here (schema generation "
+                        f"{part.generation}, this program has {generation})"
+                    )
+                self._granted.add(number)
+                part.generation = generation
                 part.epoch += 1
                 yield Granted(Claim(number, part.epoch, part.born, attempts=0, alone=False))
 
@@ -227,7 +237,6 @@ class MemoryEngine:
         with self._changed:
             for claim, commit in batches:
                 self._commit_one(self._partitions[claim.partition], claim, commit)
-            self._changed.notify_all()
 
     def _commit_one(self, part: MemoryPartition, claim: Claim, commit: Commit) -> None:
         if part.epoch != claim.epoch or part.committed != commit.before:
@@ -244,7 +253,7 @@ class MemoryEngine:
                 del part.outbox[at]
         part.numbers.update(commit.sent_next)
         part.dead.update({letter.id: (letter, False) for letter in commit.letters})
-        for letter_id in commit.redriven:
+        for letter_id in part.dead.keys() & set(commit.redriven):
             part.dead[letter_id] = (part.dead[letter_id][0], True)
         part.answers.update({a.position: a for a in commit.answers})
         if commit.issued is not None:
@@ -261,14 +270,12 @@ class MemoryEngine:
 
     def wait(self, seconds: float) -> None:
         with self._changed:
-            if all(
-                self._partitions[n].next == self._partitions[n].committed.position
-                for n in self._granted
-            ):
-                self._changed.wait(seconds)
+            self._changed.wait_for(lambda: self._woken, seconds)
+            self._woken = False
 
     def wake(self) -> None:
         with self._changed:
+            self._woken = True
             self._changed.notify_all()
 
     def maintain(self) -> None:

@@ -12,11 +12,13 @@ from holdfast.errors import NotYet, UsageError
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import check_key
 from holdfast.model.rng import Random, seed_of
+from holdfast.model.snapshot import snapshot
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent
 
 TIMERS_PER_AGENT_MAX = 256
+TIMER_SECONDS_MIN = 0.001  # a timer that sets itself again must not stop the clock
 HOPS_MAX = 64
 
 
@@ -196,7 +198,7 @@ class Context:
                 "ctx.send(Agent, key, event) sends an event to an agent"
             )
         subject = self._subject
-        self._effects.actions.append(Emitted(subject, subject.version, action, self.now))
+        self._effects.actions.append(Emitted(subject, subject.version, snapshot(action), self.now))
 
     def send(self, agent: type[Agent], key: str, event: Event) -> None:
         """A message to another agent (or this one): delivered once, in order per pair."""
@@ -214,14 +216,14 @@ class Context:
                 "let the agent stop answering, or continue with ctx.after"
             )
         self._effects.messages.append(
-            Sent(self._subject, name, key, event, self._hops + 1, self.now)
+            Sent(self._subject, name, key, snapshot(event), self._hops + 1, self.now)
         )
 
     def reply(self, event: Event) -> None:
         """Answer whoever asked: the agent that sent this message, or `live.ask` outside."""
         self._need_event("reply", event)
         if self._ask >= 0:
-            self._effects.replies.append((self._ask, event))
+            self._effects.replies.append((self._ask, snapshot(event)))
             return
         sender = self._sender
         if sender is None:
@@ -229,7 +231,7 @@ class Context:
         if self._hops >= HOPS_MAX:
             raise UsageError(f"a reply after {HOPS_MAX} hops, the bound that ends message loops")
         self._effects.messages.append(
-            Sent(self._subject, sender.agent, sender.key, event, self._hops + 1, self.now)
+            Sent(self._subject, sender.agent, sender.key, snapshot(event), self._hops + 1, self.now)
         )
 
     def after(self, seconds: float, event: Event, name: str | None = None) -> None:
@@ -265,7 +267,8 @@ class Context:
                 f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "
                 "bound: name them so that they replace each other, or cancel some"
             )
-        timers[name] = Timer(name, due, event, period)
+        due = max(due, self.now + TIMER_SECONDS_MIN)
+        timers[name] = Timer(name, due, snapshot(event), period)
         self._effects.armed.append((due, self._subject, name))
 
     def _next_serial(self) -> int:

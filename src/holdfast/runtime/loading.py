@@ -14,7 +14,11 @@ from holdfast.runtime.fleet import Fleet
 
 def load_fleet(reference: str) -> Fleet:
     place, _, name = reference.partition(":")
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    module = (
+        module_from_file(Path(place), "your Fleet")
+        if place.endswith(".py")
+        else _from_module(place)
+    )
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, Fleet):
@@ -27,9 +31,9 @@ def load_fleet(reference: str) -> Fleet:
     return next(iter(fleets.values()))
 
 
-def _from_file(path: Path) -> ModuleType:
+def module_from_file(path: Path, defines: str) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"{path}: no such file: give the file that defines your Fleet")
+        raise UsageError(f"{path}: no such file: give the file that defines {defines}")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -58,11 +62,12 @@ def _execute(what: str, run: object) -> None:
     except HoldfastError:
         raise
     except Exception as error:
-        line = _line_of(error, what)
+        line = line_of(error, what)
         raise UsageError(f"{what}{line}: {type(error).__name__}: {error}") from error
 
 
-def _line_of(error: Exception, what: str) -> str:
+def line_of(error: Exception, what: str) -> str:
+    """ ":12" for the last line of the file `what` that the error passed through, or nothing."""
     trace = error.__traceback__
     line = ""
     while trace is not None:

@@ -23,6 +23,8 @@ ACTIONS_PER_PAGE = 10_000
 _FRAMES_AT_ONCE = 256
 
 Instance = Callable[[int, bytes], object]
+# Of what an agent has beside its state (stepping/cell.py), only the counts are wanted here.
+_unpack_extras = msgspec.msgpack.Decoder(tuple[str, list[msgspec.Raw], list[msgspec.Raw]]).decode
 
 
 class Plain(NamedTuple):
@@ -90,6 +92,14 @@ class DeadLetter:
     redriven: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PausedAgent:
+    agent: str
+    key: str
+    reason: str
+    held: int
+
+
 class Reading:
     def __init__(self, engine: Engine, instance: Instance, actions: dict[str, Schema]) -> None:
         self._engine = engine
@@ -118,9 +128,13 @@ class Reading:
                 if not batch:
                     break
                 for issued in batch:
-                    found = self._actions_of(Frame.decode(issued.frame))
-                    page += found[max(0, starts[number] - issued.first) :]
-                    starts[number] = issued.first + issued.count
+                    start = max(starts[number], issued.first)  # retention may have cut some
+                    found = self._actions_of(Frame.decode(issued.frame))[start - issued.first :]
+                    taken = found[: most - len(page)]
+                    page += taken
+                    starts[number] = start + len(taken)
+                    if len(page) >= most:
+                        break
         page.cursor = base64.urlsafe_b64encode(msgspec.msgpack.encode(starts)).decode()
         return page
 
@@ -252,6 +266,16 @@ class Reading:
         for number, view in enumerate(self.views()):
             for letter, redriven in view.letters():
                 found.append(self._dead_letter(number, letter, redriven))
+        return found
+
+    def paused(self) -> list[PausedAgent]:
+        found = []
+        for view in self.views():
+            for record in view.records():
+                if record.extras:
+                    reason, held, _ = _unpack_extras(record.extras)
+                    if reason:
+                        found.append(PausedAgent(record.agent, record.key, reason, len(held)))
         return found
 
     def _dead_letter(self, number: int, letter: Letter, redriven: bool) -> DeadLetter:

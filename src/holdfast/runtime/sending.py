@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from holdfast.engine.admission import WINDOW
 from holdfast.engine.port import Engine, Parcel, Taken
@@ -23,6 +23,7 @@ EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be t
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
 
+R = TypeVar("R")
 Row = tuple[type[Agent], str, Event]
 
 
@@ -98,6 +99,14 @@ class Router:
             routes.update((key, self.layout.partition_of(key)) for key in keys)
             return [routes[key] for key in keys]
 
+    def split(self, keys: Sequence[str]) -> dict[int, Sequence[int]]:
+        """Which of the rows go to which partition, by their keys."""
+        numbers = self.partitions_of(keys)
+        return {
+            number: [i for i, n in enumerate(numbers) if n == number]
+            for number in sorted(set(numbers))
+        }
+
     def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
         deadline = time.monotonic() + timeout
         attempt = 0
@@ -112,21 +121,19 @@ class Router:
                 attempt += 1
 
 
-class Sending:
-    """The sending half of a handle: numbers, splits, encodes, appends."""
+class Courier(Generic[R]):
+    """Numbers rows and appends their parcels. How rows become parcels is its subclasses'."""
 
-    def __init__(self, fleet: FleetModel, codebook: Codebook, router: Router) -> None:
-        self._fleet = fleet
-        self._codebook = codebook
+    def __init__(self, router: Router) -> None:
         self._router = router
         self._source = f"~{secrets.token_hex(8)}"
         self._numbering = threading.Lock()
         self._next = 1
-        self._unfinished: tuple[list[Row], int] | None = None
+        self._unfinished: tuple[list[R], int] | None = None
 
     def send(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[R],
         source: str | None,
         first_seq: int | None,
         timeout: float,
@@ -155,7 +162,7 @@ class Sending:
         return Receipt(tuple(positions))
 
     def _number(
-        self, rows: Sequence[Row], source: str | None, first_seq: int | None
+        self, rows: Sequence[R], source: str | None, first_seq: int | None
     ) -> tuple[str, int, bool]:
         if source is not None:
             check_source(source)
@@ -178,7 +185,7 @@ class Sending:
 
     def _parcels(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[R],
         source: str,
         first: int,
         event_time: float | None,
@@ -186,18 +193,32 @@ class Sending:
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
         """One parcel per partition, encoded before any of them is appended."""
+        raise NotImplementedError
+
+
+class Sending(Courier[Row]):
+    """The sending half of `Live`: events of the user's classes."""
+
+    def __init__(self, fleet: FleetModel, codebook: Codebook, router: Router) -> None:
+        super().__init__(router)
+        self._fleet = fleet
+        self._codebook = codebook
+
+    def _parcels(
+        self,
+        rows: Sequence[Row],
+        source: str,
+        first: int,
+        event_time: float | None,
+        previous: int | None,
+        asks: bool,
+    ) -> list[tuple[int, Parcel]]:
         agents, keys, events = zip(*rows, strict=True)
         names = self._names(agents, events)
-        numbers = self._router.partitions_of(keys)
-        parts: dict[int, Sequence[int]] = {}
-        for number in sorted(set(numbers)):
-            parts[number] = [i for i, n in enumerate(numbers) if n == number]
         parcels = []
-        for number, members in parts.items():
+        for number, members in self._router.split(keys).items():
             whole = len(members) == len(rows)
-            seqs: range | list[int] = (
-                range(first, first + len(rows)) if whole else [first + i for i in members]
-            )
+            seqs = numbered(first, members, whole)
             frame = event_frame(
                 names if whole else [names[i] for i in members],
                 keys if whole else [keys[i] for i in members],
@@ -229,6 +250,11 @@ class Sending:
                 known = ", ".join(sorted(self._fleet.events))
                 raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
         return [names[agent] for agent in agents]
+
+
+def numbered(first: int, members: Sequence[int], whole: bool) -> range | list[int]:
+    """The sequence numbers of some rows of a send whose first row has number `first`."""
+    return range(first, first + len(members)) if whole else [first + i for i in members]
 
 
 def check_source(source: str) -> None:

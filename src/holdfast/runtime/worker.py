@@ -14,7 +14,7 @@ from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.partition import Partition
-from holdfast.runtime.schemas import agree
+from holdfast.runtime.schemas import agree, states_in_use
 
 IDLE_SECONDS_MAX = 0.5  # a worker looks around this often even if nobody wakes it
 
@@ -33,7 +33,7 @@ class Worker:
         self._engine = engine
         self._wanted = list(wanted)
         self._clock = clock
-        self._codebook, self._generation = agree(fleet, engine.catalog)
+        self._codebook, self._generation = agree(fleet, engine.catalog, states_in_use(engine))
         self.partitions: dict[int, Partition] = {}
         self.fenced: dict[int, str] = {}
         self.alarms: dict[int, str] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import OutdatedCode
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
+from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
 from holdfast.stepping.commit import Answer, Letter, Record
 from holdfast.stepping.inputs import Inputs
@@ -35,6 +36,8 @@ class CarefulFold:
         self.redriven: list[int] = []
         self.fired: list[Fired] = []
         self.gone: list[Record] = []
+        self.popped: list[Entry] = []
+        self.expired: list[Cell] = []
 
     # Inputs from the inbox.
 
@@ -77,13 +80,7 @@ class CarefulFold:
         if cell.batch != self.stepper.batch:
             cell.batch = self.stepper.batch
             self.stepper.touched.append(cell)
-        extras = cell.extras
-        paused = extras is not None and bool(extras.paused)
-        here, there = (
-            (cell.kind.paused, cell.kind.cells) if paused else (cell.kind.cells, cell.kind.paused)
-        )
-        there.pop(cell.key, None)
-        here[cell.key] = cell
+        cell.kind.place(cell)
 
     def _deliver(self, cell: Cell, held: Held) -> None:
         if cell.extras is not None and cell.extras.paused:
@@ -119,7 +116,7 @@ class CarefulFold:
             context.now, context.event_time = self.now, held.event_time
             context._sender, context._hops, context._ask = held.sender, held.hops, held.ask
             context._subject = cell
-            handler(agent, held.event, context)
+            handler(agent, snapshot(held.event), context)
             cell.record()
             self._check_outputs(mark)
         except (Exception, SystemExit) as error:
@@ -268,6 +265,7 @@ class CarefulFold:
         when nothing waits it fires at the clock."""
         agenda = self.stepper.agenda
         while len(self.fired) < most and (entry := agenda.pop_due(until)) is not None:
+            self.popped.append(entry)
             now = max(self.now, until if idle else entry.due)
             if entry.name is None:
                 self._expire(entry, now)
@@ -311,6 +309,7 @@ class CarefulFold:
             self.stepper.agenda.add(due, cell, None)
             return
         self.now = now
+        self.expired.append(cell)
         del kind.cells[cell.key]
         if cell in self.stepper.touched:
             self.stepper.touched.remove(cell)

@@ -95,6 +95,15 @@ class Kind:
         self.cells: dict[str, Cell] = {}
         self.paused: dict[str, Cell] = {}
 
+    def place(self, cell: Cell) -> None:
+        """Put a cell where it belongs now; one that was never committed and is new, nowhere."""
+        self.cells.pop(cell.key, None)
+        self.paused.pop(cell.key, None)
+        if cell.saved is None and cell.batch < 0:
+            return
+        paused = cell.extras is not None and bool(cell.extras.paused)
+        (self.paused if paused else self.cells)[cell.key] = cell
+
 
 class Cell:
     __slots__ = (

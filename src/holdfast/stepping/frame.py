@@ -96,37 +96,31 @@ class Frame:
         column = self.columns.get(name)
         if column is None or column.kind != "const":
             return default
-        return _unpack(column.data)
+        return self._expand(name, column, 1)[0]
 
     def values(self, name: str) -> list[object] | None:
         """One value per row, or None where the frame has no such column."""
         column = self.columns.get(name)
-        return None if column is None else self._expand(name, column)
+        return None if column is None else self._expand(name, column, self.count)
 
     def opaque(self, name: str) -> bytes:
+        if name not in self.columns:
+            raise DamagedData(
+                f"a frame lacks its column {name!r}: it has {', '.join(self.columns)}"
+            )
         return self.columns[name].data
 
-    def _expand(self, name: str, column: Column) -> list[object]:
-        kind, data = column
-        values: list[object]
-        if kind == "const":
-            return [_unpack(data)] * self.count
-        if kind == "rows":
-            values = _unpack(data)
-        elif kind == "sequence":
-            first = _unpack(data)
-            values = list(range(first, first + self.count))
-        elif kind == "i64":
-            values = list(array("q", data))
-        elif kind == "f64":
-            values = list(array("d", data))
-        elif kind == "codes":
-            table, coded = _unpack(data)
-            values = [table[code] for code in coded]
-        else:
-            raise DamagedData(f"column {name!r} is of kind {kind!r}, which has no values per row")
-        if len(values) != self.count:
-            raise DamagedData(f"column {name!r} has {len(values)} values for {self.count} rows")
+    def _expand(self, name: str, column: Column, count: int) -> list[object]:
+        try:
+            values = _values(column, count)
+        except (msgspec.DecodeError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise DamagedData(f"column {name!r} cannot be read: {error}") from error
+        if values is None:
+            raise DamagedData(
+                f"column {name!r} is of kind {column.kind!r}, which has no values per row"
+            )
+        if len(values) != count:
+            raise DamagedData(f"column {name!r} has {len(values)} values for {count} rows")
         return values
 
     def encode(self) -> bytes:
@@ -154,9 +148,33 @@ class Frame:
             raise NewerFormat(f"frame version {version}, this release reads up to {VERSION}")
         offset = _HEAD.size + directory_bytes
         columns: dict[str, Column] = {}
-        for name, kind, length in _unpack_directory(body[_HEAD.size : offset]):
+        try:
+            directory = _unpack_directory(body[_HEAD.size : offset])
+        except (msgspec.DecodeError, ValueError) as error:
+            raise DamagedData(f"a frame's directory cannot be read: {error}") from error
+        for name, kind, length in directory:
             columns[name] = Column(kind, bytes(body[offset : offset + length]))
             offset += length
         if offset != len(body):
             raise DamagedData(f"a frame's directory describes {offset} of {len(body)} bytes")
         return cls(count, columns)
+
+
+def _values(column: Column, count: int) -> list[object] | None:
+    """One value per row; None for a kind that has none, or that a newer release has made."""
+    kind, data = column
+    if kind == "const":
+        return [_unpack(data)] * count
+    if kind == "rows":
+        return list(_unpack(data))
+    if kind == "sequence":
+        first = _unpack(data)
+        return list(range(first, first + count))
+    if kind == "i64":
+        return list(array("q", data))
+    if kind == "f64":
+        return list(array("d", data))
+    if kind == "codes":
+        table, coded = _unpack(data)
+        return [table[code] for code in coded]
+    return None

@@ -92,13 +92,37 @@ def event_frame(
     asks: bool = False,
 ) -> Frame:
     """Events from outside for one partition."""
+    return external_frame(
+        agents,
+        keys,
+        payload(events, codebook),
+        source=source,
+        seqs=seqs,
+        event_times=event_times,
+        previous=previous,
+        asks=asks,
+    )
+
+
+def external_frame(
+    agents: Sequence[str],
+    keys: Sequence[str],
+    packed: dict[str, Column],
+    *,
+    source: str,
+    seqs: range | Sequence[int],
+    event_times: Sequence[float] | None = None,
+    previous: Sequence[int] | None = None,
+    asks: bool = False,
+) -> Frame:
+    """The same from events that are packed already, as `payload` or `raw_payload` gives them."""
     columns: dict[str, Column] = {
         "origin": const("external"),
         "agent": codes(agents),
         "key": rows(keys),
         "source": const(source),
         "seq": numbers(seqs),
-        **payload(events, codebook),
+        **packed,
     }
     if event_times is not None:
         columns["event_time"] = floats(event_times)
@@ -110,7 +134,7 @@ def event_frame(
 
 
 def numbers(seqs: range | Sequence[int]) -> Column:
-    if isinstance(seqs, range):
+    if isinstance(seqs, range) and seqs.step == 1:
         return sequence(seqs.start)
     return integers(seqs)
 

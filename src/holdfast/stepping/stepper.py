@@ -18,14 +18,11 @@ from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Kind, delta_frame
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Head, Letter, Record
+from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, journal
 
 FIRED_PER_COMMIT_MAX = 10_000
-
-
-class NeedsCare(Exception):
-    """The fast run met something only the careful run handles."""
 
 
 class Stepper:
@@ -57,8 +54,7 @@ class Stepper:
             if kind is None:
                 raise UnknownSchema(record.schema, f"agent {record.agent}")
             cell = Cell(kind, record.key, record)
-            paused = cell.extras is not None and bool(cell.extras.paused)
-            (kind.paused if paused else kind.cells)[record.key] = cell
+            kind.place(cell)
             self._schedule(cell)
 
     def _schedule(self, cell: Cell) -> None:
@@ -90,102 +86,47 @@ class Stepper:
             if inputs.first != expected:
                 raise DamagedData(f"inputs continue at {inputs.first}, expected {expected}")
             expected += len(inputs)
-        due_next = self.agenda.next_due
-        timers_wait = due_next is not None and (
-            (clock is not None and due_next <= clock)
-            or (bool(batch) and due_next <= batch[-1].stamp)
-        )
         self.batch += 1
-        self.touched = []
-        if not timers_wait and not alone:
-            try:
-                return self._fast(batch, relayed or {})
-            except Exception:
-                self._undo()
-        fold = CarefulFold(self, condemned)
         if alone:
+            fold = CarefulFold(self, condemned)
             self._take_one(fold, batch, clock)
-        else:
-            self._take_all(fold, batch, clock)
+            return self._commit(fold, relayed or {})
+        fold = CarefulFold(self)
+        try:
+            self._take_all(fold, batch, clock, fast=True)
+            return self._commit(fold, relayed or {})
+        except Exception:
+            # Whatever it was, the careful fold meets it again and knows which event it is.
+            self._undo(fold)
+        fold = CarefulFold(self)
+        self._take_all(fold, batch, clock, fast=False)
         return self._commit(fold, relayed or {})
 
-    def _fast(self, batch: Sequence[Inputs], relayed: dict[int, int]) -> Commit:
-        now = self.head.now
-        position = self.head.position
-        for inputs in batch:
-            kind = self.kinds.get(inputs.agent) if inputs.agent is not None else None
-            if kind is None or not inputs.plain or not kind.simple:
-                raise NeedsCare
-            now = max(now, inputs.stamp)
-            self._run(kind, inputs, now)
-            position += len(inputs)
-        fold = CarefulFold(self)
-        fold.now, fold.position = now, position
-        return self._commit(fold, relayed)
-
-    def _run(self, kind: Kind, inputs: Inputs, now: float) -> None:
-        """The hot loop: one dictionary look-up, one call and little else per event."""
-        context, cells, routes = self.context, kind.cells, kind.routes
-        batch, touched = self.batch, self.touched
-        context.now = now
-        context.event_time = inputs.stamp
-        context._sender, context._hops, context._ask = None, 0, -1
-        last_type, route = None, None
-        for key, event in zip(inputs.keys, inputs.events, strict=True):
-            event_type = type(event)
-            if event_type is not last_type:
-                route = routes.get(event_type)
-                last_type = event_type
-                always = route.always if route is not None else None
-            cell = cells.get(key)
-            if cell is None:
-                if key in kind.paused:
-                    raise NeedsCare
-                cell = Cell(kind, key, None)
-                if route is None or route.choose(cell.wake(), event) is None:
-                    self._refuse_unless_ignored(kind)
-                    continue
-                cells[key] = cell
-            agent = cell.agent
-            if agent is None:
-                agent = cell.wake()
-            handler = always
-            if handler is None:
-                handler = route.choose(agent, event) if route is not None else None
-                if handler is None:
-                    self._refuse_unless_ignored(kind)
-                    continue
-            if cell.batch != batch:
-                cell.batch = batch
-                touched.append(cell)
-            cell.version += 1
-            context._subject = cell
-            handler(agent, event, context)
-
-    @staticmethod
-    def _refuse_unless_ignored(kind: Kind) -> None:
-        if kind.definition.unhandled != "ignore":
-            raise NeedsCare
-
-    def _undo(self) -> None:
-        """Forget this batch: every touched agent is again what is committed."""
+    def _undo(self, fold: CarefulFold) -> None:
+        """Forget this batch: every agent it met is again what is committed."""
         self.context._effects.rewind((0, 0, 0, 0, 0))
         self.context._forget_draws()
-        for cell in self.touched:
+        for entry in fold.popped:
+            self.agenda.put_back(entry)
+        for cell in (*self.touched, *fold.expired):
             cell.batch = -1
-            if cell.saved is None:
-                cell.kind.cells.pop(cell.key, None)
-                cell.kind.paused.pop(cell.key, None)
-            else:
-                cell.restore()
+            cell.restore()
+            cell.kind.place(cell)
         self.touched = []
 
-    def _take_all(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
+    def _take_all(
+        self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None, *, fast: bool
+    ) -> None:
         for inputs in batch:
             fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
             if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
                 return
-            fold.fold(inputs)
+            if fast and fits(self.kinds, inputs):
+                fold.now = max(fold.now, inputs.stamp)
+                run(self, inputs, fold.now)
+                fold.position += len(inputs)
+            else:
+                fold.fold(inputs)
         if clock is not None:
             fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
 

@@ -219,8 +219,8 @@ class SqliteEngine:
             owned.close()
         for descriptor in self._fifos.values():
             os.close(descriptor)
-        self._fifos.clear()
-        self._claims.clear()
+        for closed in (self._views, self._inboxes, self._states, self._fifos, self._claims):
+            closed.clear()
         self.catalog.close()
         self.holder.release()
 

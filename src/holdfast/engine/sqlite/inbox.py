@@ -129,11 +129,11 @@ class SqliteInbox:
             )
         if (
             parcel.external
-            and head.next - self._folded_recently() > self._limits.backlog_events_max
+            and head.next - self._folded_recently() >= self._limits.backlog_events_max
         ):
             raise Backlog(
-                f"{self.folder.parent.name}: more than {self._limits.backlog_events_max:,} events "
-                "wait to be folded: send slower, or see `holdfast doctor` whether a worker runs"
+                f"{self.folder.parent.name}: {self._limits.backlog_events_max:,} events wait to be "
+                "folded, the bound: send slower, or see `holdfast doctor` whether a worker runs"
             )
 
     def _folded_recently(self) -> int:

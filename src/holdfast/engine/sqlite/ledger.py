@@ -53,9 +53,11 @@ class SqliteLedger:
         return int(self._connection.execute("SELECT count(*) FROM sources").get)
 
     def forget_idle_anonymous(self, before: float) -> int:
-        idle = "SELECT name FROM sources WHERE name >= '~' AND stamp < ?"
-        self._connection.execute(f"DELETE FROM windows WHERE source IN ({idle})", (before,))
-        self._connection.execute("DELETE FROM sources WHERE name >= '~' AND stamp < ?", (before,))
+        # The second bound keeps names that start with a letter past "~", such as "é", out of it.
+        idle = "FROM sources WHERE name >= '~' AND name < char(127) AND stamp < ?"
+        windows = f"DELETE FROM windows WHERE source IN (SELECT name {idle})"
+        self._connection.execute(windows, (before,))
+        self._connection.execute(f"DELETE {idle}", (before,))
         return self._connection.changes()
 
     def chunk(self, name: str, number: int) -> int:

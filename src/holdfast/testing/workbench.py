@@ -7,7 +7,8 @@ claims.py; what an adapter has to supply is said in conformance.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -32,6 +33,7 @@ from holdfast.stepping.inputs import StoredFrame, numbers
 from holdfast.stepping.rows import raw_payload, read_raw_payload
 
 FLEET = "conformance"
+WAIT_SECONDS = 5.0
 SCHEMA = 1  # engines store the number and never ask what it means
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[str]).decode
@@ -140,6 +142,14 @@ def messages(source: str, first: int, count: int) -> Parcel:
     """Messages of another partition, numbered on from `first`."""
     tags = [f"{source}>{number}" for number in range(first, first + count)]
     return parcel(tags, mark=Mark(source, first), external=False)
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    """Poll until it holds; fail when it does not within a time that no healthy engine needs."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"still not so after {WAIT_SECONDS:g} s"
+        time.sleep(0.01)
 
 
 def taken(result: Taken | Exception) -> Taken:

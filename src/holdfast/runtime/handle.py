@@ -1,0 +1,195 @@
+"""`Handle`: what every handle on a fleet can do, with the user's classes or without them.
+
+Reading what needs no class, waiting, an operator's commands and closing live here. `live` adds the
+classes a program has, `untyped` does without them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from holdfast.engine.port import Engine, Parcel
+from holdfast.errors import AskFailed, TimedOut, UsageError
+from holdfast.runtime.embedded import Embedded
+from holdfast.runtime.reading import (
+    ACTIONS_PER_PAGE,
+    ActionPage,
+    DeadLetter,
+    Instance,
+    PausedAgent,
+    Reading,
+)
+from holdfast.runtime.sending import Receipt, Router
+from holdfast.stepping.inputs import control_frame
+
+H = TypeVar("H", bound="Handle")
+R = TypeVar("R")
+SEND_SECONDS = 10.0
+_POLL_SECONDS = (0.0005, 0.001, 0.001, 0.002, 0.005, 0.01, 0.02)
+
+
+class Progress(NamedTuple):
+    """How far a partition is: events in its inbox, events folded."""
+
+    inbox: int
+    folded: int
+
+    @property
+    def lag(self) -> int:
+        return self.inbox - self.folded
+
+
+class Handle:
+    """Safe to share between threads. `instance` makes an object of a stored row."""
+
+    def __init__(self, engine: Engine, instance: Instance, embedded: Embedded | None) -> None:
+        self._engine = engine
+        self._instance = instance
+        self._embedded = embedded
+        self._router = Router(engine)
+        self._reading = Reading(engine, instance, {})
+        self._closed = False
+        self._closing = threading.Lock()
+
+    # Reading.
+
+    def actions(self, *, after: str | None = None, most: int = ACTIONS_PER_PAGE) -> ActionPage:
+        """Actions issued after a cursor; `page.cursor` continues behind the last one."""
+        return self._reading.actions(after, most)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        return self._reading.dead_letters()
+
+    def paused(self) -> list[PausedAgent]:
+        """Agents that hold their events back, with the reason and how many they hold."""
+        return self._reading.paused()
+
+    def positions(self) -> dict[int, Progress]:
+        found = {}
+        for number, view in enumerate(self._reading.views()):
+            folded = view.head().position
+            found[number] = Progress(max(folded, view.inbox_next()), folded)
+        return found
+
+    # Operating. Commands travel through the inbox, in order with the events.
+
+    def redrive(self, letter_id: str) -> Receipt:
+        """Give a dead letter's event to its agent again. A letter is redriven once."""
+        found = [x for x in self.dead_letters() if x.id == letter_id]
+        if not found:
+            raise UsageError(f"no dead letter {letter_id!r}: see live.dead_letters()")
+        number, _, local = letter_id.partition(".")
+        return self._control(int(number), found[0].agent, found[0].key, ["redrive", int(local)])
+
+    def _pause(self, agent: str, key: str, reason: str) -> Receipt:
+        return self._control(self._router.partition_of(key), agent, key, ["pause", reason])
+
+    def _resume(self, agent: str, key: str) -> Receipt:
+        return self._control(self._router.partition_of(key), agent, key, ["resume"])
+
+    def _control(self, partition: int, agent: str, key: str, command: list[object]) -> Receipt:
+        frame = control_frame(agent, key, command)
+        parcel = Parcel(frame=frame, encoded=frame.encode(), external=False)
+        taken = self._router.append(partition, parcel, SEND_SECONDS)
+        return Receipt(((partition, taken.next),))
+
+    # Waiting.
+
+    def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
+        """Until everything the receipt stands for is folded and committed."""
+        deadline = time.monotonic() + timeout
+        for partition, following in receipt.positions:
+            view = self._engine.view(partition)
+            if self._poll(lambda v=view, f=following: v.head().position >= f, deadline) is None:  # type: ignore[misc]
+                raise TimedOut(
+                    f"partition {partition} has folded up to {view.head().position}, not "
+                    f"{following}, after {timeout:g} s{self._reasons()}"
+                )
+
+    def settle(self, *, timeout: float = 60.0) -> None:
+        """Until nothing waits anywhere: inboxes and relays, seen twice. Future timers may."""
+        deadline = time.monotonic() + timeout
+        quiet: object = None
+        while True:
+            seen = self._quiet_at()
+            if seen is not None and seen == quiet:
+                return
+            quiet = seen
+            if self._embedded is not None:
+                self._embedded.check()
+            if time.monotonic() > deadline:
+                lag = {n: p.lag for n, p in self.positions().items() if p.lag}
+                raise TimedOut(f"not settled after {timeout:g} s, lag {lag}{self._reasons()}")
+            time.sleep(0.002)
+
+    def _quiet_at(self) -> object:
+        """The positions at which nothing waits, or None."""
+        views = self._reading.views()
+        heads = [view.head() for view in views]
+        marks = [view.marks() for view in views]
+        if any(v.inbox_next() != h.position for v, h in zip(views, heads, strict=True)):
+            return None
+        for view in views:
+            source = view.incarnation()
+            for destination, following in view.sent_next().items():
+                if marks[destination].get(source, 0) != following - 1:
+                    return None
+        return heads
+
+    def _reply_to(self, receipt: Receipt, who: str, deadline: float) -> object:
+        """What the agent gave to `ctx.reply` for the one event that was asked."""
+        partition, following = receipt.positions[0]
+        view = self._engine.view(partition)
+        asked = time.monotonic()
+        answer = self._poll(lambda: view.answer(following - 1), deadline)
+        if answer is None:
+            waited = time.monotonic() - asked
+            raise TimedOut(f"{who} did not answer within {waited:.1f} s{self._reasons()}")
+        if answer.status != "reply":
+            raise AskFailed(f"{who}: {answer.text}")
+        return self._instance(answer.schema, answer.row)
+
+    def _poll(self, look: Callable[[], R | None], deadline: float) -> R | None:
+        attempt = 0
+        while True:
+            found = look()
+            if found:
+                return found
+            if self._embedded is not None:
+                self._embedded.check()
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
+            attempt += 1
+
+    def _reasons(self) -> str:
+        if self._embedded is None:
+            return ": does a worker run? (`holdfast doctor` tells)"
+        alarms = "; ".join(f"partition {n}: {text}" for n, text in self._embedded.alarms().items())
+        return f": {alarms}" if alarms else ""
+
+    # Closing.
+
+    def close(self) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            if self._embedded is not None:
+                self._embedded.stop()
+            self._engine.close()
+
+    def __enter__(self: H) -> H:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,264 @@
+"""`UntypedLive`: a handle without the user's classes, by the schemas stored with the data.
+
+Agents and events are named by strings, their values are plain dicts as JSON has them. The command
+line uses it, so that sending and reading need no `fleet.py`. With classes there is `live`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.engine.port import Engine, Parcel
+from holdfast.engine.urls import DEFAULT_URL, open_engine
+from holdfast.errors import UsageError
+from holdfast.model.keys import check_key
+from holdfast.model.schema import Field, Kind, Schema, UntypedReader
+from holdfast.runtime.embedded import Embedded
+from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.reading import HistoryEntry, Plain, Untyped
+from holdfast.runtime.sending import Courier, Receipt, Router, make_parcel, numbered
+from holdfast.stepping.codebook import EVENT_BYTES_MAX
+from holdfast.stepping.commit import Record
+from holdfast.stepping.inputs import external_frame
+from holdfast.stepping.rows import raw_payload
+
+
+class Address(NamedTuple):
+    """One event for one agent, all by name."""
+
+    agent: str
+    key: str
+    event: str
+    values: Mapping[str, object]
+
+
+class AgentState(NamedTuple):
+    agent: str
+    key: str
+    version: int
+    updated: float
+    values: dict[str, object]
+
+
+class Names:
+    """The classes that the data knows, by name; the newest version of each."""
+
+    def __init__(self, fleet: str, load: Callable[[], dict[int, Schema]]) -> None:
+        self._fleet = fleet
+        self._load = load
+        self._newest: dict[tuple[Kind, str], tuple[int, Schema]] = {}
+        self._readers: dict[int, UntypedReader] = {}
+
+    def check_agent(self, name: str) -> None:
+        self._find("state", name, f"no agent {name!r} in fleet {self._fleet!r}")
+
+    def event(self, name: str) -> tuple[int, Schema]:
+        return self._find("event", name, f"no event {name!r} in fleet {self._fleet!r}")
+
+    def of_kind(self, kind: Kind) -> list[str]:
+        if not self._newest:
+            self._newest = {(s.kind, s.name): (i, s) for i, s in sorted(self._load().items())}
+        return sorted(name for of, name in self._newest if of == kind)
+
+    def pack(self, name: str, values: Mapping[str, object]) -> tuple[int, bytes]:
+        """An event as (schema id, row), checked against the stored types."""
+        schema_id, schema = self.event(name)
+        check_fields(schema, values)
+        reader = self._readers.get(schema_id)
+        if reader is None:
+            reader = self._readers[schema_id] = UntypedReader(schema)
+        row = reader.pack(values)
+        if len(row) > EVENT_BYTES_MAX:
+            raise UsageError(
+                f"{name} of {len(row):,} bytes exceeds the bound of {EVENT_BYTES_MAX:,}: "
+                "store large data elsewhere and send a reference"
+            )
+        return schema_id, row
+
+    def _find(self, kind: Kind, name: str, complaint: str) -> tuple[int, Schema]:
+        found = self._newest.get((kind, name))
+        if found is None:
+            self._newest.clear()  # a program that has started since may have brought it along
+            known = self.of_kind(kind)
+            found = self._newest.get((kind, name))
+            if found is None:
+                raise UsageError(f"{complaint}: {suggestion(name, known)}")
+        return found
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The known names, with the one that was probably meant in front."""
+    if not known:
+        return "there is none yet; `holdfast run fleet.py` stores the classes"
+    close = difflib.get_close_matches(name, known, 1, 0.5) or [
+        each for each in known if each.lower() == name.lower()
+    ]
+    others = ", ".join(each for each in known if each not in close)
+    if not close:
+        return f"there is {others}"
+    return f"did you mean {close[0]}?" + (f" There is also {others}" if others else "")
+
+
+def check_fields(schema: Schema, values: Mapping[str, object]) -> Mapping[str, Field]:
+    """The fields by name; a value for a field that is none of them is refused."""
+    fields = {field.name: field for field in schema.fields}
+    for name in values:
+        if name not in fields:
+            known = suggestion(name, list(fields)) if fields else "it has no fields"
+            raise UsageError(f"{schema.name} has no field {name!r}: {known}")
+    return fields
+
+
+class UntypedSending(Courier[Address]):
+    def __init__(self, names: Names, router: Router) -> None:
+        super().__init__(router)
+        self._names = names
+
+    def _parcels(
+        self,
+        rows: Sequence[Address],
+        source: str,
+        first: int,
+        event_time: float | None,
+        previous: int | None,
+        asks: bool,
+    ) -> list[tuple[int, Parcel]]:
+        for agent in dict.fromkeys(row.agent for row in rows):
+            self._names.check_agent(agent)
+        packed = [self._names.pack(row.event, row.values) for row in rows]
+        parcels = []
+        for number, members in self._router.split([row.key for row in rows]).items():
+            seqs = numbered(first, members, len(members) == len(rows))
+            frame = external_frame(
+                [rows[i].agent for i in members],
+                [rows[i].key for i in members],
+                raw_payload([packed[i][0] for i in members], [packed[i][1] for i in members]),
+                source=source,
+                seqs=seqs,
+                event_times=None if event_time is None else [event_time] * len(members),
+                previous=None if previous is None else [previous] * len(members),
+                asks=asks,
+            )
+            parcels.append((number, make_parcel(frame, source, seqs)))
+        return parcels
+
+
+class UntypedLive(Handle):
+    """Made by `connect_untyped(url)`; the same as `Live`, with names instead of classes."""
+
+    def __init__(self, engine: Engine, embedded: Embedded | None = None) -> None:
+        super().__init__(engine, Untyped(engine.catalog.schemas), embedded)
+        self.names = Names(engine.catalog.fleet, engine.catalog.schemas)
+        self.engine = engine
+        self._sending = UntypedSending(self.names, self._router)
+
+    def send(
+        self,
+        rows: Sequence[Address],
+        *,
+        source: str | None = None,
+        first_seq: int | None = None,
+        event_time: float | None = None,
+        timeout: float = SEND_SECONDS,
+    ) -> Receipt:
+        """Returns when all are durable; atomic per partition; numbered on from `first_seq`."""
+        return self._sending.send(rows, source, first_seq, timeout, event_time=event_time)
+
+    def ask(
+        self,
+        agent: str,
+        key: str,
+        event: str,
+        values: Mapping[str, object],
+        *,
+        timeout: float = 5.0,
+    ) -> Plain:
+        """Send, and wait for what the handler gives to `ctx.reply`."""
+        deadline = time.monotonic() + timeout
+        rows = [Address(agent, key, event, values)]
+        receipt = self._sending.send(rows, None, None, timeout, asks=True)
+        reply = self._reply_to(receipt, f"{agent}/{key}", deadline)
+        assert isinstance(reply, Plain)
+        return reply
+
+    def state(
+        self,
+        agent: str,
+        key: str,
+        *,
+        after: Receipt | None = None,
+        timeout: float = SEND_SECONDS,
+    ) -> AgentState | None:
+        """The committed state, or None. With `after`, one that includes those events."""
+        self.names.check_agent(agent)
+        check_key(key)
+        if after is not None:
+            self.wait_for(self._checked(after), timeout=timeout)
+        record = self._reading.record(agent, key)
+        return None if record is None else self._state(record)
+
+    def states(self, agent: str, *, beginning: str = "") -> Iterator[AgentState]:
+        """Every agent of a class from the key `beginning` on, in order of keys."""
+        self.names.check_agent(agent)
+        parts = [view.records(agent) for view in self._reading.views()]
+        for record in heapq.merge(*parts, key=lambda record: record.key):
+            if record.key >= beginning:
+                yield self._state(record)
+
+    def _state(self, record: Record) -> AgentState:
+        plain = self._instance(record.schema, record.state)
+        assert isinstance(plain, Plain)
+        return AgentState(record.agent, record.key, record.version, record.updated, plain.values)
+
+    def history(self, agent: str, key: str) -> Iterator[HistoryEntry]:
+        """The inputs of one agent that retention has kept, in the order it took them."""
+        self.names.check_agent(agent)
+        check_key(key)
+        return self._reading.history(agent, key)
+
+    def pause(self, agent: str, key: str, reason: str = "by an operator") -> Receipt:
+        """Hold this agent's events until `resume`; nothing is lost."""
+        self.names.check_agent(agent)
+        return self._pause(agent, key, reason)
+
+    def resume(self, agent: str, key: str) -> Receipt:
+        self.names.check_agent(agent)
+        return self._resume(agent, key)
+
+    def _checked(self, receipt: Receipt) -> Receipt:
+        partitions = len(self._router.layout.partitions)
+        for number, _ in receipt.positions:
+            if number >= partitions:
+                raise UsageError(f"receipt {receipt_text(receipt)} is of another fleet's data")
+        return receipt
+
+
+def connect_untyped(url: str = DEFAULT_URL) -> UntypedLive:
+    """Send to and read whatever fleet the directory holds."""
+    engine = open_engine(url, None)
+    try:
+        return UntypedLive(engine)
+    except BaseException:
+        engine.close()
+        raise
+
+
+# Receipts as text, for those who pass them from one command to the next: "0:17,1:4".
+
+
+def receipt_text(receipt: Receipt) -> str:
+    return ",".join(f"{partition}:{following}" for partition, following in receipt.positions)
+
+
+def read_receipt(text: str) -> Receipt:
+    positions = []
+    for part in text.split(","):
+        partition, colon, following = part.strip().partition(":")
+        if not (colon and partition.isdecimal() and following.isdecimal()):
+            raise UsageError(f"{text!r} is no receipt: give what `holdfast send` printed")
+        positions.append((int(partition), int(following)))
+    return Receipt(tuple(positions))

@@ -1,0 +1,119 @@
+"""The fast fold: whole frames in tight loops, without a copy or a check between events.
+
+Anything out of the ordinary raises, the stepper undoes the batch and folds it carefully instead.
+So handlers get snapshots: what they do to a list inside an event must not be seen the second time.
+Two loops, because most frames are telemetry: one class of agents, and nothing differs from row to
+row but key and event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.model.context import Context
+from holdfast.model.event import Event
+from holdfast.model.handlers import HandlerFunction
+from holdfast.model.snapshot import snapshots
+from holdfast.stepping.cell import Cell, Kind
+from holdfast.stepping.inputs import Inputs
+
+if TYPE_CHECKING:
+    from holdfast.stepping.stepper import Stepper
+
+
+class NeedsCare(Exception):
+    """Only the careful fold handles this."""
+
+
+def fits(kinds: dict[str, Kind], inputs: Inputs) -> bool:
+    """Whether a frame may run here: asks, commands, deferring and expiring agents may not."""
+    if inputs.asks or inputs.commands is not None:
+        return False
+    names = {inputs.agent} if inputs.agent is not None else set(inputs.agents)
+    return all(name in kinds and kinds[name].simple for name in names)
+
+
+def run(stepper: Stepper, inputs: Inputs, now: float) -> None:
+    context = stepper.context
+    context.now = now
+    context.event_time = inputs.stamp
+    context._sender, context._hops, context._ask = None, 0, -1
+    if inputs.plain and inputs.agent is not None:
+        _run_plain(stepper, stepper.kinds[inputs.agent], inputs, context)
+    else:
+        _run_each(stepper, inputs, context)
+
+
+def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -> None:
+    """The hot loop: one dictionary look-up, one call and little else per event."""
+    cells, routes, batch, touched = kind.cells, kind.routes, stepper.batch, stepper.touched
+    last_type: type[Event] | None = None
+    always: HandlerFunction | None = None
+    for key, event in zip(inputs.keys, snapshots(inputs.events), strict=True):
+        event_type = type(event)
+        if event_type is not last_type:
+            last_type = event_type
+            route = routes.get(event_type)
+            always = route.always if route is not None else None
+        cell = cells.get(key)
+        agent = cell.agent if cell is not None else None
+        handler = always
+        if cell is None or agent is None or handler is None:
+            cell = cell or _meet(kind, key)
+            agent = cell.wake()
+            handler = _choose(kind, cell, event)
+            if handler is None:
+                continue
+        if cell.batch != batch:
+            cell.batch = batch
+            touched.append(cell)
+        cell.version += 1
+        context._subject = cell
+        handler(agent, event, context)
+
+
+def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:
+    """Messages, claimed event times, several classes: what differs is set row by row."""
+    kinds, batch, touched = stepper.kinds, stepper.batch, stepper.touched
+    count = len(inputs)
+    rows = zip(
+        inputs.agents,
+        inputs.keys,
+        snapshots(inputs.events),
+        inputs.event_times or [inputs.stamp] * count,
+        inputs.senders or [None] * count,
+        inputs.hops or [0] * count,
+        strict=True,
+    )
+    for name, key, event, event_time, sender, hops in rows:
+        kind = kinds[name]
+        cell = kind.cells.get(key) or _meet(kind, key)
+        agent = cell.wake()
+        handler = _choose(kind, cell, event)
+        if handler is None:
+            continue
+        if cell.batch != batch:
+            cell.batch = batch
+            touched.append(cell)
+        cell.version += 1
+        context._subject = cell
+        context.event_time, context._sender, context._hops = event_time, sender, hops
+        handler(agent, event, context)
+
+
+def _meet(kind: Kind, key: str) -> Cell:
+    """An agent that is not in memory: new, unless it is paused."""
+    if key in kind.paused:
+        raise NeedsCare
+    return Cell(kind, key, None)
+
+
+def _choose(kind: Kind, cell: Cell, event: Event) -> HandlerFunction | None:
+    """The handler, or None for an event that is ignored. A taken event makes an agent known."""
+    route = kind.routes.get(type(event))
+    handler = route.choose(cell.wake(), event) if route is not None else None
+    if handler is not None:
+        kind.cells[cell.key] = cell
+    elif kind.definition.unhandled != "ignore":
+        raise NeedsCare
+    return handler

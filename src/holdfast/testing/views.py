@@ -1,0 +1,165 @@
+"""Conformance: views show what is committed, all of it, and nothing else; catalogs say the same."""
+
+from __future__ import annotations
+
+import threading
+
+from holdfast.model.keys import Layout
+from holdfast.model.schema import Field, Schema
+from holdfast.stepping.commit import Head, Issued, Journalled
+from holdfast.testing.commits import framed
+from holdfast.testing.workbench import (
+    FLEET,
+    Owner,
+    Workbench,
+    append,
+    parcel,
+    record,
+    tags_of,
+)
+
+
+def schema(name: str, *fields: str) -> Schema:
+    return Schema("event", name, tuple(Field(f, "float", True) for f in fields))
+
+
+class ViewConformance(Workbench):
+    def test_a_view_of_nothing_is_empty(self) -> None:
+        view = self.engine().view(0)
+        assert view.head() == Head()
+        assert (view.inbox_first(), view.inbox_next()) == (0, 0)
+        assert view.record("Drone", "d-1") is None
+        assert list(view.records()) == []
+        assert view.frames(0, 10) == []
+        assert view.actions(0, 10) == []
+        assert view.journal(0, 10) == []
+        assert view.letters() == []
+        assert view.letter(1) is None
+        assert view.answer(0) is None
+        assert view.sent_next() == {}
+        assert view.marks() == {}
+        assert view.owner() == ""
+
+    def test_an_owner_is_named(self) -> None:
+        engine = self.engine()
+        Owner.of(engine)
+        assert engine.view(0).owner() != ""
+
+    def test_what_is_prepared_is_not_seen_before_it_is_committed(self) -> None:
+        engine = self.engine()
+        append(engine, parcel(["a"]))
+        owner = Owner.of(engine)
+        prepared = owner.prepare([record("d-1", "one")], events=1)
+        assert engine.view(0).record("Drone", "d-1") is None
+        assert engine.view(0).head().position == 0
+        engine.commit([(owner.claim, prepared)])
+        assert engine.view(0).record("Drone", "d-1") == record("d-1", "one")
+        assert engine.view(0).head().position == 1
+
+    def test_records_can_be_had_by_class(self) -> None:
+        engine = self.engine()
+        states = [record("x", "a drone"), record("x", "a depot", agent="Depot"), record("y", "b")]
+        Owner.of(engine).commit(states)
+        view = engine.view(0)
+        assert sorted(view.records()) == sorted(states)
+        assert list(view.records("Depot")) == [states[1]]
+        assert list(view.records("Nobody")) == []
+        assert view.record("Depot", "x") == states[1]
+        assert view.record("Depot", "y") is None
+
+    def test_iterating_and_committing_do_not_wait_for_each_other(self) -> None:
+        """A half-read view: appends and commits go on, and it still tells of one commit only."""
+        engine = self.engine()
+        owner = Owner.of(engine)
+        owner.commit([record(f"d-{i:04}", "old") for i in range(1000)])
+        reading = engine.view(0).records()
+        found = [next(reading)]
+        append(engine, parcel(["a"]))
+        owner.commit([record(f"d-{i:04}", "new", 2) for i in range(1000)], events=1)
+        found += reading
+        assert found == [record(f"d-{i:04}", "old") for i in range(1000)]
+        assert {r.version for r in engine.view(0).records()} == {2}
+
+    def test_a_view_never_goes_back(self) -> None:
+        """What one thread has seen committed, it sees until a later commit, while others commit."""
+        engine = self.engine()
+        owner = Owner.of(engine)
+        view = engine.view(0)
+        commits = 40
+        done = threading.Event()
+
+        def work() -> None:
+            try:
+                for i in range(1, commits + 1):
+                    owner.commit([record("d-1", "x", i), record("d-2", "x", i)])
+            finally:
+                done.set()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        seen = 0
+        while not done.is_set() or seen < commits:
+            head = view.head().commits
+            found = view.record("Drone", "d-1")
+            version = 0 if found is None else found.version
+            assert version >= head >= seen
+            seen = max(head, version)
+            assert seen < commits or done.wait(5)
+        worker.join()
+        assert seen == commits
+
+    def test_actions_and_journal_continue_behind_a_number(self) -> None:
+        engine = self.engine()
+        owner = Owner.of(engine)
+        for i in range(0, 9, 3):
+            owner.commit(
+                issued=Issued(i, 3, float(i), framed(f"actions {i}")),
+                journalled=Journalled(i, 3, framed(f"timers {i}")),
+                head={"actions_next": i + 3, "journal_next": i + 3},
+            )
+        view = engine.view(0)
+        for first, expected in [
+            (0, [0, 3, 6]),
+            (3, [3, 6]),
+            (4, [3, 6]),
+            (8, [6]),
+            (9, []),
+            (99, []),
+        ]:
+            assert [i.first for i in view.actions(first, 10)] == expected
+            assert [j.first for j in view.journal(first, 10)] == expected
+        assert [i.first for i in view.actions(2, 2)] == [0, 3]
+        assert view.actions(6, 1) == [Issued(6, 3, 6.0, framed("actions 6"))]
+
+    def test_a_view_reads_frames(self) -> None:
+        engine = self.engine()
+        for tag in ("a", "b", "c"):
+            append(engine, parcel([tag, tag]))
+        frames = engine.view(0).frames(2, 100)
+        assert [tags_of(f) for f in frames] == [["b", "b"], ["c", "c"]]
+        assert engine.view(0).inbox_next() == 6
+
+    # The catalog.
+
+    def test_the_catalog_knows_fleet_and_layout(self) -> None:
+        engine = self.engine(partitions=3)
+        assert engine.catalog.fleet == FLEET
+        assert engine.catalog.layout == Layout.even(3)
+        again = self.again(engine)
+        assert again.catalog.fleet == FLEET
+        assert again.catalog.layout == Layout.even(3)
+
+    def test_schemas_get_ids_that_stay(self) -> None:
+        engine = self.engine()
+        position, battery = schema("Position", "lat", "lon"), schema("Battery", "percent")
+        first = engine.catalog.register([position])
+        both = engine.catalog.register([battery, position])
+        assert both[position.fingerprint] == first[position.fingerprint]
+        assert both[battery.fingerprint] > first[position.fingerprint], "later is higher"
+        newer = schema("Position", "lat", "lon", "alt")
+        third = self.again(engine).catalog.register([newer])
+        assert third[newer.fingerprint] > both[battery.fingerprint]
+        stored = engine.catalog.schemas()
+        assert stored[third[newer.fingerprint]] == newer
+        assert stored[first[position.fingerprint]] == position
+        assert len(stored) == 3

@@ -1,0 +1,206 @@
+"""Goal: admission agrees with the simplest possible rule, a set of all numbers ever seen.
+
+If it does not, a resend changes states twice, or an event that was never seen is dropped. Both
+ledgers are driven by the same sends: dictionaries, and SQLite rows.
+"""
+
+from collections.abc import Sequence
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, admit
+from holdfast.engine.memory import MemoryLedger
+from holdfast.engine.port import Mark, Parcel
+from holdfast.engine.sqlite import ledger as rows
+from holdfast.engine.sqlite.ledger import SqliteLedger
+from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, UsageError
+from holdfast.stepping.frame import Frame, integers
+from holdfast.stepping.frame import rows as row_column
+
+Numbers = range | list[int]
+
+
+class Oracle:
+    """What a source has sent, remembered without any bound."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def admit(self, seqs: Sequence[int]) -> list[int] | type[HoldfastError]:
+        if not seqs:
+            return []
+        if min(seqs) < 0 or max(seqs) > SEQ_MAX:
+            return UsageError
+        if min(seqs) <= max(self.seen, default=-1) - WINDOW:
+            return TooOld
+        if len(set(seqs)) < len(seqs):
+            return UsageError
+        fresh = [i for i, seq in enumerate(seqs) if seq not in self.seen]
+        self.seen.update(seqs)
+        return fresh
+
+
+class Both:
+    """The two ledgers side by side."""
+
+    def __init__(self, sources_max: int = 1_000) -> None:
+        self.memory = MemoryLedger()
+        connection = apsw.Connection(":memory:")
+        connection.execute(rows.TABLES)
+        self.connection = connection
+        self.sqlite = SqliteLedger(connection, pytest.__file__)  # type: ignore[arg-type]
+        self.sources_max = sources_max
+
+    def admit(self, parcel: Parcel, stamp: float = 1_000.0) -> list[int] | type[HoldfastError]:
+        before = self.contents()
+        results = [self._admit(parcel, ledger, stamp) for ledger in (self.memory, self.sqlite)]
+        assert results[0] == results[1], "the ledgers disagree"
+        if isinstance(results[0], type):
+            assert self.contents() == before, "a refusal left a trace"
+        return results[0]
+
+    def _admit(
+        self, parcel: Parcel, ledger: Ledger, stamp: float
+    ) -> list[int] | type[HoldfastError]:
+        try:
+            fresh = admit(parcel, ledger, stamp, self.sources_max)
+        except HoldfastError as refusal:
+            return type(refusal)
+        return list(range(parcel.frame.count)) if fresh is None else fresh
+
+    def contents(self) -> object:
+        tables = [self.connection.execute(f"SELECT * FROM {n}").fetchall() for n in rows.NAMES]
+        memory = self.memory
+        return (
+            tables,
+            dict(memory.sources),
+            dict(memory.chunks),
+            dict(memory.marks),
+            dict(memory.last_by_key),
+        )
+
+
+def parcel(seqs: Numbers, source: str | None = "gcs", mark: Mark | None = None) -> Parcel:
+    return Parcel(Frame(len(seqs), {}), b"", source=source, seqs=seqs, mark=mark)
+
+
+# Numbers crowd where mistakes would be: at the edges of chunks and of the window.
+edges = st.sampled_from(
+    [0, 1, CHUNK, 2 * CHUNK, WINDOW - CHUNK, WINDOW, WINDOW + CHUNK, 2 * WINDOW]
+)
+near = st.builds(lambda edge, off: max(0, edge + off), edges, st.integers(-3, 3))
+anything = st.one_of(near, st.integers(0, 3 * WINDOW))
+lists = st.lists(anything, min_size=1, max_size=8)
+runs = st.builds(
+    lambda first, length: range(first, first + length),
+    anything,
+    st.one_of(st.integers(1, 5), st.sampled_from([CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])),
+)
+steps = st.builds(
+    lambda first, count, step: range(first, first + count * step, step),
+    anything,
+    st.integers(1, 6),
+    st.integers(1, CHUNK + 1),
+)
+sends = st.lists(st.one_of(lists, runs, steps), min_size=1, max_size=25)
+
+
+@settings(max_examples=150, deadline=None)
+@given(sends)
+def test_admission_agrees_with_a_set_of_all_numbers(history: list[Numbers]) -> None:
+    oracle, ledgers = Oracle(), Both()
+    for seqs in history:
+        assert ledgers.admit(parcel(seqs)) == oracle.admit(seqs)
+    stored = [number for name, number in ledgers.memory.chunks if name == "gcs"]
+    assert len(stored) <= CHUNKS + 2, "what a source leaves behind is bounded"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "~c", "é"]), lists), max_size=20))
+def test_sources_do_not_disturb_each_other(history: list[tuple[str, list[int]]]) -> None:
+    oracles = {name: Oracle() for name in ("a", "b", "~c", "é")}
+    ledgers = Both()
+    for name, seqs in history:
+        assert ledgers.admit(parcel(seqs, source=name)) == oracles[name].admit(seqs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sends)
+def test_sending_everything_again_admits_nothing(history: list[Numbers]) -> None:
+    """A resend storm: each send again, in order, is either known whole or refused as too old."""
+    ledgers = Both()
+    taken = [seqs for seqs in history if not isinstance(ledgers.admit(parcel(seqs)), type)]
+    for seqs in taken:
+        assert ledgers.admit(parcel(seqs)) in ([], TooOld)
+
+
+@pytest.mark.parametrize("seqs", [[-1], [5, -1], [SEQ_MAX + 1], range(-2, 2)])
+def test_impossible_numbers_are_refused(seqs: Numbers) -> None:
+    assert Both().admit(parcel(seqs)) is UsageError
+
+
+def test_the_largest_number_is_a_number() -> None:
+    ledgers = Both()
+    assert ledgers.admit(parcel([SEQ_MAX])) == [0]
+    assert ledgers.admit(parcel([SEQ_MAX])) == []
+    assert ledgers.admit(parcel([0])) is TooOld
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 10)), max_size=30))
+def test_messages_agree_with_a_counter(history: list[tuple[int, int]]) -> None:
+    """(first, count) in any order: each message once, in order, never past a gap."""
+    ledgers, last, admitted = Both(), 0, []
+    for first, count in history:
+        result = ledgers.admit(parcel(range(count), None, Mark("1-abc", first)))
+        if first > last + 1:
+            assert result is OutOfOrder
+            continue
+        assert isinstance(result, list)
+        admitted += [first + i for i in result]
+        last = max(last, first + count - 1)
+    assert admitted == list(range(1, last + 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("xyz"), st.integers(-1, 1)), min_size=1, max_size=4),
+        max_size=12,
+    )
+)
+def test_an_ordered_source_agrees_with_a_chain_per_key(
+    history: list[list[tuple[str, int]]],
+) -> None:
+    """Each event names the number before it for its key, sometimes wrongly (off by -1 or 1)."""
+    ledgers = Both()
+    last: dict[str, int] = {}
+    number = 0
+    for events in history:
+        keys = [key for key, _ in events]
+        seqs = [number + i + 1 for i in range(len(events))]
+        chain, previous, right = dict(last), [], True
+        for (key, off), seq in zip(events, seqs, strict=True):
+            previous.append(chain.get(key, 0) + off)
+            right = right and off == 0
+            chain[key] = seq
+        columns = {"key": row_column(keys), "previous": integers(previous)}
+        one = Parcel(Frame(len(keys), columns), b"", source="up", seqs=seqs)
+        result = ledgers.admit(one)
+        if right:
+            assert result == list(range(len(events)))
+            assert ledgers.admit(one) == []
+            last, number = chain, number + len(events)
+        else:
+            assert result is OutOfOrder
+
+
+def test_the_bound_of_sources_is_exact() -> None:
+    ledgers = Both(sources_max=2)
+    assert ledgers.admit(parcel([1], "a")) == [0]
+    assert ledgers.admit(parcel([1], "b")) == [0]
+    assert ledgers.admit(parcel([1], "c")) is TooManySources
+    assert ledgers.admit(parcel([2], "a")) == [0]
