@@ -13,6 +13,7 @@
     │   ├── Backlog            the inbox is full: the fleet folds slower than you send
     │   ├── Busy               somebody else holds a lock
     │   ├── TimedOut           the answer did not come in time
+    │   ├── ClockJumped        the clock ran ahead of time: nothing is stamped until it is right
     │   └── DiskFull           no space left, or less than the reserve
     └── GiveUp             the same call will never succeed
         ├── Fenced             another worker owns the partition now
@@ -22,7 +23,6 @@
         ├── TooOld             a sequence number below the dedupe window
         ├── OutOfOrder         a gap in a source opened with ordered=True
         ├── TooManySources     the bounded table of sources is full
-        ├── ClockJumped        the clock ran ahead of time itself
         └── AskFailed          the agent did not answer, and will not
 
 Every message says what happened, where, and what to do.
@@ -81,6 +81,10 @@ class TimedOut(TryAgain, TimeoutError):
     pass
 
 
+class ClockJumped(TryAgain):
+    pass
+
+
 class DiskFull(TryAgain):
     pass
 
@@ -114,10 +118,6 @@ class OutOfOrder(GiveUp):
 
 
 class TooManySources(GiveUp):
-    pass
-
-
-class ClockJumped(GiveUp):
     pass
 
 

@@ -5,6 +5,7 @@ ledgers are driven by the same sends: dictionaries, and SQLite rows.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import apsw
 import pytest
@@ -51,7 +52,7 @@ class Both:
         connection = apsw.Connection(":memory:")
         connection.execute(rows.TABLES)
         self.connection = connection
-        self.sqlite = SqliteLedger(connection, pytest.__file__)  # type: ignore[arg-type]
+        self.sqlite = SqliteLedger(connection, Path("ledger"))
         self.sources_max = sources_max
 
     def admit(self, parcel: Parcel, stamp: float = 1_000.0) -> list[int] | type[HoldfastError]:

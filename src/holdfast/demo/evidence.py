@@ -145,7 +145,10 @@ class Evidence:
     def _payload(self, frame: Frame) -> list[tuple[str, Values]]:
         ids = cast(list[int], frame.values("schema"))
         each = {i: iter(_read_rows(frame.opaque(f"rows.{i}"))) for i in set(ids)}
-        return [(self._names[i], next(each[i])) for i in ids]
+        try:
+            return [(self._names[i], next(each[i])) for i in ids]
+        except (StopIteration, KeyError):
+            raise DamagedData("a frame lacks a payload or names an unknown schema") from None
 
     def _fired(self) -> Iterator[Fired]:
         first = 0
@@ -157,7 +160,7 @@ class Evidence:
                 columns = [cast(list[object], frame.values(name)) for name in names]
                 for *start, event in zip(*columns, strict=True):
                     schema_id, row = cast("tuple[int, bytes]", event)
-                    yield Fired(*start, self._names[schema_id], _read_row(row))  # type: ignore[arg-type]
+                    yield Fired._make((*start, self._names[schema_id], _read_row(row)))
 
     # Outputs.
 
@@ -171,7 +174,7 @@ class Evidence:
                 columns = [cast(list[object], frame.values(name)) for name in names]
                 rows = zip(zip(*columns, strict=True), self._payload(frame), strict=True)
                 for start, (name, values) in rows:
-                    yield StoredAction(*start, name, values)  # type: ignore[arg-type]
+                    yield StoredAction._make((*start, name, values))
 
     def undelivered(self, marks: list[dict[str, int]]) -> Iterator[StoredMessage]:
         """Messages that are committed here and not appended to their inbox yet."""

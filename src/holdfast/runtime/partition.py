@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 
 from holdfast.engine.port import Claim, Engine, Loaded
-from holdfast.engine.stamping import Clock
-from holdfast.errors import OutdatedCode, TryAgain
+from holdfast.engine.stamping import Clock, next_stamp
+from holdfast.errors import Fenced, HoldfastError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -19,6 +19,7 @@ from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
 from holdfast.stepping.stepper import Stepper
 
 EVENTS_PER_COMMIT_MAX = 65_536
+COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
@@ -47,6 +48,8 @@ class Partition:
         self._alarm = alarm
         self._relay = Relay(engine, claim.incarnation)
         self._pending: Commit | None = None
+        self._instant = clock()
+        self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
         self._rest_until = 0.0
         self._last_moved = 0.0
@@ -79,22 +82,32 @@ class Partition:
 
     def advance(self) -> bool:
         """One turn: 1 finish what waits, 2 fold, 3 commit, 4 relay. True if anything moved."""
-        now = self._clock().wall
-        if self._resting(now):
+        if self._resting(self._clock().wall):
             return False
         try:
+            now = self._tell_time()
             if self._pending is None:
                 self._pending = self._fold(now)
             moved = self._pending is not None
             if self._pending is not None:
                 self._commit(self._pending)
             self._deliver()
-        except (OutdatedCode, TryAgain) as trouble:
+        except Fenced:
+            raise
+        except HoldfastError as trouble:
+            # Newer events, a full disk, a clock that jumped, a damaged frame: what waits is safe,
+            # nothing is skipped, and it goes on once the reason is gone.
             self._rest(str(trouble))
             return False
         if moved:
             self._last_moved = now
         return moved
+
+    def _tell_time(self) -> float:
+        """The clock, as long as it does not outrun time: timers must not fire by a jump."""
+        jump = self._engine.limits.clock_jump_seconds_max
+        self._instant = next_stamp(self._instant, self._clock(), jump)
+        return self._instant.wall
 
     def _fold(self, now: float) -> Commit | None:
         if self._relay.messages_waiting > self._engine.limits.outbox_messages_max:
@@ -107,6 +120,11 @@ class Partition:
         if not batch and not clear and (due is None or due > now):
             return None
         commit = self._step(batch, None if more else now)
+        if commit.bytes > COMMIT_BYTES_MAX and self._events_max > 1:
+            self._events_max = max(1, self._events_max // 16)
+            self._relay.delivered = commit.relayed
+            self._load()
+            return self._fold(now)
         return None if commit.empty else commit
 
     def _step(self, batch: list[Inputs], clock: float | None) -> Commit:
@@ -128,7 +146,7 @@ class Partition:
     def _read(self) -> tuple[list[Inputs], bool]:
         """What waits, from our position on, and whether there is more than that."""
         position = self.position
-        most = 1 if self._alone else EVENTS_PER_COMMIT_MAX
+        most = 1 if self._alone else self._events_max
         batch: list[Inputs] = []
         count = 0
         for stored in self._engine.read(self.number, position, most):

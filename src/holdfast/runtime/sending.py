@@ -20,6 +20,7 @@ from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
 
 EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
+FRAME_BYTES_MAX = 64 * 1024 * 1024
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
 
@@ -265,4 +266,10 @@ def check_source(source: str) -> None:
 
 
 def make_parcel(frame: Frame, source: str | None, seqs: range | Sequence[int]) -> Parcel:
-    return Parcel(frame=frame, encoded=frame.encode(), source=source, seqs=seqs)
+    encoded = frame.encode()
+    if len(encoded) > FRAME_BYTES_MAX:
+        raise UsageError(
+            f"{frame.count} events of {len(encoded):,} bytes in one send exceed the bound of "
+            f"{FRAME_BYTES_MAX:,}: send fewer at once"
+        )
+    return Parcel(frame=frame, encoded=encoded, source=source, seqs=seqs)

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.context import Sender, Timer
 from holdfast.model.event import Event
@@ -17,6 +18,7 @@ from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame, codes, const, integers, rows
 
 HELD_PER_AGENT_MAX = 10_000
+STATE_BYTES_MAX = 16 * 1024 * 1024
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.decode
@@ -175,6 +177,11 @@ class Cell:
     def record(self) -> Record:
         """The agent as it will be stored; reading it back checks the types of its fields."""
         state = _pack(self.wake())
+        if len(state) > STATE_BYTES_MAX:
+            raise UsageError(
+                f"the state of {self.agent_name}/{self.key} has grown to {len(state):,} bytes, the "
+                f"bound is {STATE_BYTES_MAX:,}: keep large data elsewhere and hold a reference"
+            )
         self.kind.codebook.reader_of(self.kind.schema).row(state)
         extras = self.extras.pack(self.kind.codebook) if self.extras else b""
         return Record(

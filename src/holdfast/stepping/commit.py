@@ -115,6 +115,12 @@ class Commit:
     logs: list[LogLine] = field(default_factory=list)
 
     @property
+    def bytes(self) -> int:
+        """About how much an engine has to write."""
+        issued = len(self.issued.frame) if self.issued else 0
+        return len(self.delta) + issued + sum(len(out.frame) for out in self.outgoing)
+
+    @property
     def empty(self) -> bool:
         """Nothing to write: no input was taken and nothing needs clearing."""
         return self.head == self.before and not (self.records or self.relayed)

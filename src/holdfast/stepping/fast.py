@@ -8,9 +8,10 @@ row but key and event.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.model.context import Context
+from holdfast.model.context import Context, Sender
 from holdfast.model.event import Event
 from holdfast.model.handlers import HandlerFunction
 from holdfast.model.snapshot import snapshots
@@ -76,12 +77,13 @@ def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:
     """Messages, claimed event times, several classes: what differs is set row by row."""
     kinds, batch, touched = stepper.kinds, stepper.batch, stepper.touched
     count = len(inputs)
+    senders: Sequence[Sender | None] = inputs.senders or [None] * count
     rows = zip(
         inputs.agents,
         inputs.keys,
         snapshots(inputs.events),
         inputs.event_times or [inputs.stamp] * count,
-        inputs.senders or [None] * count,
+        senders,
         inputs.hops or [0] * count,
         strict=True,
     )

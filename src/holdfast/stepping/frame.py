@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import DamagedData, NewerFormat, UsageError
+from holdfast.errors import DamagedData, NewerFormat
 
 MAGIC = b"HFRM"
 VERSION = 1
-FRAME_BYTES_MAX = 64 * 1024 * 1024
 _HEAD = struct.Struct("<4sBII")
 _CRC = struct.Struct("<I")
 _pack = msgspec.msgpack.Encoder().encode
@@ -127,11 +126,6 @@ class Frame:
         directory = _pack([(name, c.kind, len(c.data)) for name, c in self.columns.items()])
         head = _HEAD.pack(MAGIC, VERSION, self.count, len(directory))
         body = b"".join((head, directory, *(c.data for c in self.columns.values())))
-        if len(body) > FRAME_BYTES_MAX:
-            raise UsageError(
-                f"a frame of {len(body):,} bytes exceeds the bound of {FRAME_BYTES_MAX:,}: "
-                "send fewer events at once"
-            )
         return body + _CRC.pack(zlib.crc32(body))
 
     @classmethod

@@ -77,9 +77,9 @@ def select(frame: Frame, indexes: Sequence[int]) -> Frame:
     raws = read_raw_payload(frame) if "schema" in frame else None
     columns: dict[str, Column] = {}
     for name, column in frame.columns.items():
-        if name == "schema" or column.kind == "opaque":
+        if name == "schema" or name.startswith("rows."):
             continue
-        if column.kind == "const":
+        if column.kind in ("const", "opaque"):
             columns[name] = column
         else:
             values = cast(list[object], frame.values(name))

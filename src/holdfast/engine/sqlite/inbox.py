@@ -217,6 +217,7 @@ class SqliteInbox:
 
     def maintain(self, folded: int) -> None:
         """Checkpoint sealed segments, unlink what is folded and past retention."""
+        self._rotate_aged(folded)
         names = list_segments(self.folder)
         for name in names[:-1]:
             if Path(f"{self.folder / str(name)}-wal").exists():
@@ -230,6 +231,13 @@ class SqliteInbox:
                 if cached is not None:
                     cached.close()
                 remove(self.folder / str(name))
+
+    def _rotate_aged(self, folded: int) -> None:
+        """An open segment in which all is folded and past retention makes way for an empty one."""
+        head = self.head()
+        oldest_kept = self._clock().wall - self._limits.retain_seconds
+        if head.next == folded and head.stamp.wall < oldest_kept:
+            self.rotate()
 
     def _expendable(self, names: list[SegmentName], folded: int) -> list[SegmentName]:
         """Sealed, wholly folded, and older or more than retention keeps. The newest stays."""

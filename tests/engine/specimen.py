@@ -1,0 +1,133 @@
+"""A small fleet's directory with one of everything in it, for tests that damage copies of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import apsw
+
+from holdfast.engine.port import Limits
+from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.model.schema import Field, Schema
+from holdfast.stepping.commit import Issued, Journalled, Outgoing
+from holdfast.testing.commits import ANSWER, framed, letter
+from holdfast.testing.workbench import FLEET, Owner, append, messages, numbered, parcel, record
+
+SOURCES = [f"source-{n:02}" for n in range(20)]
+AGENTS = 150
+LIMITS = Limits(segment_bytes=300_000, disk_reserve_bytes=1)
+
+
+def make(root: Path) -> None:
+    """Two sealed segments and an open one; states in base and deltas; every kind of output."""
+    SqliteEngine.create(root, FLEET, 2)
+    engine = SqliteEngine(root, LIMITS)
+    fields = (Field("lat", "float", True), Field("lon", "float", True))
+    engine.catalog.register([Schema("event", f"Position{n}", fields) for n in range(5)])
+    for number in range(2):
+        _fill_inbox(engine, number)
+        _fill_state(engine, number)
+    engine.close()
+    for path in [*root.rglob("*.db"), *root.rglob("*.seg")]:
+        settle(path)
+
+
+def _fill_inbox(engine: SqliteEngine, number: int) -> None:
+    for step in range(3):
+        for source in SOURCES:
+            append(engine, numbered(source, range(step * 5, step * 5 + 5)), number)
+        append(engine, messages("1-abc", step * 3 + 1, 3), number)
+        keyed = parcel([f"o{step}"], source="up", seqs=[step + 1], keys=["k"], previous=[step])
+        append(engine, keyed, number)
+        if step < 2:
+            engine._inbox(number).rotate()
+
+
+def _fill_state(engine: SqliteEngine, number: int) -> None:
+    owner = Owner.of(engine, number)
+    everyone = [record(f"d-{n:04}", f"state of {n}") for n in range(AGENTS)]
+    owner.commit(everyone, events=100)
+    state = engine._states[number]
+    state.compact(owner.claim, engine.view(number).delta_records)
+    for step in range(4):
+        head = owner.head
+        owner.commit(
+            [record(f"d-{n:04}", f"newer {step}", 2 + step) for n in range(step, AGENTS, 30)],
+            events=10,
+            outgoing=[Outgoing(1 - number, head.commits, 1, framed(f"out {step}"))],
+            sent_next={1 - number: head.commits + 1},
+            issued=Issued(head.actions_next, 1, 5.0, framed(f"action {step}")),
+            journalled=Journalled(head.journal_next, 1, framed(f"timer {step}")),
+            letters=[letter(head.letters_next)],
+            redriven=[1] if step == 3 else [],
+            answers=[ANSWER._replace(position=step)],
+            head={
+                "actions_next": head.actions_next + 1,
+                "journal_next": head.journal_next + 1,
+                "letters_next": head.letters_next + 1,
+            },
+        )
+
+
+def settle(path: Path) -> None:
+    """Everything into the file itself, nothing left beside it."""
+    connection = apsw.Connection(str(path))
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.close()
+
+
+def copy(root: Path, place: Path) -> Path:
+    if place.exists():
+        shutil.rmtree(place)
+    shutil.copytree(root, place, ignore=shutil.ignore_patterns("wake"))
+    return place
+
+
+def everything(root: Path) -> dict[str, object]:
+    """All that can be read from a directory, and what it still knows about repeats."""
+    engine = SqliteEngine(root, LIMITS)
+    try:
+        found: dict[str, object] = {
+            "catalog": (engine.catalog.fleet, engine.catalog.layout),
+            "schemas": {i: s.to_json() for i, s in engine.catalog.schemas().items()},
+        }
+        for number in range(2):
+            found |= {f"{number} {k}": v for k, v in _partition(engine, number).items()}
+        return found
+    finally:
+        engine.close()
+
+
+def _partition(engine: SqliteEngine, number: int) -> dict[str, object]:
+    view = engine.view(number)
+    frames, position = [], 0
+    while batch := engine.read(number, position, 50):
+        frames += batch
+        position = batch[-1].first + batch[-1].count
+    return {
+        "head": (view.head(), view.incarnation(), view.inbox_first(), view.inbox_next()),
+        "frames": frames,
+        "points": [view.record("Drone", f"d-{n:04}") for n in range(AGENTS)],
+        "records": list(view.records()),
+        "actions": view.actions(0, 100),
+        "journal": view.journal(0, 100),
+        "letters": view.letters(),
+        "answers": [view.answer(p) for p in range(6)],
+        "sent": view.sent_next(),
+        "outbox": view.outbox(),
+        "marks": view.marks(),
+    }
+
+
+def repeats(root: Path) -> dict[str, object]:
+    """Send everything again: how much of it is taken for new. Changes the directory."""
+    engine = SqliteEngine(root, LIMITS)
+    try:
+        return {
+            f"{number} {source}": append(engine, numbered(source, range(15)), number).new
+            for number in range(2)
+            for source in SOURCES
+        }
+    finally:
+        engine.close()
