@@ -1,3 +1,6 @@
+# The program of the README, character for character: its layout is its own.
+# ruff: noqa: E501, I001
+# fmt: off
 from enum import Enum
 from holdfast import Action, Agent, Context, Event, Fleet, on
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -11,12 +14,13 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing
+from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.commits import ANSWER, framed, letter
 from holdfast.testing.workbench import FLEET, Owner, append, messages, numbered, parcel, record
 
 SOURCES = [f"source-{n:02}" for n in range(20)]
 AGENTS = 150
-LIMITS = Limits(segment_bytes=300_000, disk_reserve_bytes=1)
+LIMITS = Limits(segment_bytes=50_000_000, disk_reserve_bytes=1)
 
 
 def make(root: Path) -> None:
@@ -85,49 +89,77 @@ def copy(root: Path, place: Path) -> Path:
 
 
 def everything(root: Path) -> dict[str, object]:
-    """All that can be read from a directory, and what it still knows about repeats."""
-    engine = SqliteEngine(root, LIMITS)
+    """Each thing that can be read from a directory: its value, or the error it raised instead."""
+    found: dict[str, object] = {}
     try:
-        found: dict[str, object] = {
-            "catalog": (engine.catalog.fleet, engine.catalog.layout),
-            "schemas": {i: s.to_json() for i, s in engine.catalog.schemas().items()},
-        }
-        for number in range(2):
-            found |= {f"{number} {k}": v for k, v in _partition(engine, number).items()}
-        return found
+        engine = SqliteEngine(root, LIMITS)
+    except Exception as error:
+        return {"engine": error}
+    try:
+        found["catalog"] = (engine.catalog.fleet, engine.catalog.layout)
+        for name, read in _readers(engine):
+            try:
+                found[name] = read()
+            except Exception as error:
+                found[name] = error
     finally:
         engine.close()
+    return found
 
 
-def _partition(engine: SqliteEngine, number: int) -> dict[str, object]:
-    view = engine.view(number)
-    frames, position = [], 0
+def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]:
+    yield "schemas", lambda: {i: s.to_json() for i, s in engine.catalog.schemas().items()}
+    for number in range(2):
+        try:
+            view = engine.view(number)
+        except Exception as error:
+            yield f"{number}", partial(_fail, error)
+            continue
+        for name in ("head", "incarnation", "inbox_first", "inbox_next", "letters", "marks"):
+            yield f"{number} {name}", getattr(view, name)
+        for name in ("sent_next", "outbox", "owner"):
+            yield f"{number} {name}", getattr(view, name)
+        yield f"{number} frames", partial(_frames, engine, number)
+        yield f"{number} records", lambda v=view: list(v.records())  # type: ignore[misc]
+        yield f"{number} actions", partial(view.actions, 0, 100)
+        yield f"{number} journal", partial(view.journal, 0, 100)
+        for n in range(AGENTS):
+            yield f"{number} d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")
+        for n in range(6):
+            yield f"{number} letter {n}", partial(view.letter, n)
+            yield f"{number} answer {n}", partial(view.answer, n)
+            yield f"{number} action {n}", partial(view.actions, n, 1)
+        for position in (0, 103, 104, 207, 208, 311):
+            yield f"{number} frame at {position}", partial(engine.read, number, position, 1)
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def _frames(engine: SqliteEngine, number: int) -> list[StoredFrame]:
+    frames: list[StoredFrame] = []
+    position = 0
     while batch := engine.read(number, position, 50):
         frames += batch
         position = batch[-1].first + batch[-1].count
-    return {
-        "head": (view.head(), view.incarnation(), view.inbox_first(), view.inbox_next()),
-        "frames": frames,
-        "points": [view.record("Drone", f"d-{n:04}") for n in range(AGENTS)],
-        "records": list(view.records()),
-        "actions": view.actions(0, 100),
-        "journal": view.journal(0, 100),
-        "letters": view.letters(),
-        "answers": [view.answer(p) for p in range(6)],
-        "sent": view.sent_next(),
-        "outbox": view.outbox(),
-        "marks": view.marks(),
-    }
+    return frames
 
 
 def repeats(root: Path) -> dict[str, object]:
-    """Send everything again: how much of it is taken for new. Changes the directory."""
-    engine = SqliteEngine(root, LIMITS)
+    """Everything sent again: how much is taken for new, or the error. Changes the directory."""
+    found: dict[str, object] = {}
     try:
-        return {
-            f"{number} {source}": append(engine, numbered(source, range(15)), number).new
-            for number in range(2)
-            for source in SOURCES
-        }
+        engine = SqliteEngine(root, LIMITS)
+    except Exception as error:
+        return {"engine": error}
+    try:
+        for number, source in itertools.product(range(2), SOURCES):
+            try:
+                one = numbered(source, range(15))
+                found[f"{number} {source}"] = append(engine, one, number).new
+            except Exception as error:
+                found[f"{number} {source}"] = error
     finally:
         engine.close()
+    return found

@@ -39,7 +39,7 @@ def codebook_of(fleet: FleetModel) -> Codebook:
     def register(schema: Schema) -> int:
         return known.setdefault(f"{schema.kind} {schema.fingerprint}", len(known) + 1)
 
-    return Codebook(fleet, {}, register)
+    return Codebook(fleet, {register(schema): schema for schema in fleet.schemas()}, register)
 
 
 @dataclass

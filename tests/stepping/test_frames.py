@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import DamagedData, NewerFormat, UsageError
+from holdfast.errors import DamagedData, NewerFormat
 from holdfast.stepping.frame import (
     VERSION,
     Column,
@@ -207,4 +207,3 @@ def test_a_sealed_frame_whose_parts_do_not_fit_is_damage() -> None:
                     frame.values(name)
         except (DamagedData, NewerFormat):
             pass
-

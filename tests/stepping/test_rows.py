@@ -1,5 +1,5 @@
-"""Goal: events of several classes share a frame and come back in order, as objects or as bytes, whole
-or in part; and what one inbox frame holds reaches the stepper as it was sent."""
+"""Goal: events of several classes share a frame and come back in order, as objects or as bytes, all
+or some of them; and what one inbox frame holds reaches the stepper as it was sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.model.context import Emitted, Sender, Sent
 from holdfast.model.event import Action, Event
 from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.commit import Record
-from holdfast.stepping.frame import Column, Frame, const, integers, opaque
+from holdfast.stepping.frame import Frame, const, integers, opaque
 from holdfast.stepping.inputs import StoredFrame, control_frame, event_frame, read_inputs
 from holdfast.stepping.outputs import issue, message_frame
 from holdfast.stepping.rows import (
@@ -204,7 +204,3 @@ def test_actions_count_within_their_event() -> None:
 def test_a_record_knows_when_it_is_gone() -> None:
     assert Record("Car", "c-1", 1, 1, b"", b"", 0.0).gone
     assert not Record("Car", "c-1", 1, 1, b"\x90", b"", 0.0).gone
-
-
-def test_columns_of_frames_are_plain_data() -> None:
-    assert Column("const", b"\xc0") == const(None)

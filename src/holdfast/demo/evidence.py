@@ -122,24 +122,25 @@ class Evidence:
             raise DamagedData(f"the frame at {stored.first} has {frame.count} rows")
         if "schema" not in frame:
             return  # an operator's command, none of which the demo gives
-        nobody: list[object] = [""] * frame.count
+        nobody = [""] * frame.count
         source = cast("str | None", frame.constant("source"))
-        seqs = frame.values("seq") or [-1] * frame.count
-        senders = frame.values("from_key") or nobody
-        sender_agents = frame.values("from_agent") or nobody
-        agents, keys = frame.values("agent") or nobody, frame.values("key") or nobody
+        seqs = cast("list[int]", frame.values("seq") or [-1] * frame.count)
+        senders = cast("list[str]", frame.values("from_key") or nobody)
+        sender_agents = cast("list[str]", frame.values("from_agent") or nobody)
+        agents = cast("list[str]", frame.values("agent"))
+        keys = cast("list[str]", frame.values("key"))
         for i, (name, values) in enumerate(self._payload(frame)):
             yield Row(
                 stored.first + i,
                 stored.stamp,
-                cast(str, agents[i]),
-                cast(str, keys[i]),
+                agents[i],
+                keys[i],
                 name,
                 values,
                 source,
-                cast(int, seqs[i]),
-                cast(str, senders[i]),
-                cast(str, sender_agents[i]),
+                seqs[i],
+                senders[i],
+                sender_agents[i],
             )
 
     def _payload(self, frame: Frame) -> list[tuple[str, Values]]:

@@ -6,9 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-SUBJECTS = ("events", "messages", "timers", "actions", "states")
+SUBJECTS = {
+    "events": "events sent",
+    "messages": "messages sent",
+    "timers": "timers fired",
+    "actions": "actions issued",
+    "states": "states",
+}
 FAULTS = ("lost", "doubled", "out of order", "wrong")
 EXAMPLES_MAX = 3
 
@@ -47,35 +54,35 @@ class Findings:
     def show(self, console: Console) -> None:
         console.print(self._table())
         for note in self.notes:
-            console.print(f"  {note}", highlight=False)
+            console.print(f"  {escape(note)}")
         for (subject, fault), examples in self.examples.items():
-            for example in examples:
-                console.print(f"  [red]{subject} {fault}[/]: {example}", highlight=False)
             more = self.faults[subject, fault] - len(examples)
-            if more > 0 and len(examples) == EXAMPLES_MAX:
-                console.print(f"  [red]{subject} {fault}[/]: and {more:,} more", highlight=False)
+            if more and len(examples) == EXAMPLES_MAX:
+                examples = [*examples, f"and {more:,} more"]
+            for example in examples:
+                # One fault, one line, however long: logs are searched by line.
+                text = f"  [red]{subject} {fault}[/]: {escape(example)}"
+                console.print(text, soft_wrap=True)
         if self.tainted:
             agents = "agent is" if len(self.tainted) == 1 else "agents are"
             console.print(
-                f"  {len(self.tainted):,} {agents} not compared: the inputs that are stored for "
-                "them are faulty",
-                highlight=False,
+                f"  {len(self.tainted):,} {agents} not compared: the stored inputs are faulty"
             )
         word = "[bold green]PASSED[/]" if self.passed else "[bold red]FAILED[/]"
-        console.print(f"\n  {word}  {self.verdict()}", highlight=False)
+        console.print(f"\n  {word}  {self.verdict()}", soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
-        table.add_column("")
+        table.add_column("", no_wrap=True)
         for title in ("must be", "stored", "folded", *FAULTS):
             table.add_column(title, justify="right")
-        for subject in SUBJECTS:
+        for subject, title in SUBJECTS.items():
             counts = [f"{self.due[subject]:,}", f"{self.stored[subject]:,}"]
             counts.append(f"{self.folded[subject]:,}" if subject in self.folded else "")
             for fault in FAULTS:
                 count = self.faults[subject, fault]
                 counts.append(f"[bold red]{count:,}[/]" if count else "0")
-            table.add_row(subject, *counts)
+            table.add_row(title, *counts)
         rest = {key: n for key, n in self.faults.items() if key[1] not in FAULTS and n}
         for (subject, fault), count in rest.items():
             table.add_row(f"{subject} {fault}", "", f"[bold red]{count:,}[/]")

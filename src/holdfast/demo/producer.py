@@ -10,6 +10,7 @@ told to (SIGTERM), when the time is up, or when nobody reads its lines any more.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -19,7 +20,7 @@ from types import FrameType
 
 import msgspec
 
-from holdfast import Event, Live, TryAgain
+from holdfast import Event, HoldfastError, Live, TryAgain
 from holdfast.demo.directory import DemoDirectory, Sent, SentRecord
 from holdfast.demo.fleet import CEILING, Drone, Order, Telemetry, fleet
 from holdfast.demo.script import Line
@@ -37,8 +38,6 @@ class Report(msgspec.Struct):
     """One batch: when its sending began (the machine's uptime), and who will answer with what."""
 
     sent_at: float
-    acknowledged: int
-    resent: int
     probes: list[tuple[str, int]]  # key and serial of telemetry that is answered with Descend
 
 
@@ -48,7 +47,6 @@ class Producer:
         self._record = SentRecord(directory)
         self._sent = Sent()
         self._lines = directory.manifest().script().lines()
-        self._resent = 0
         self.stopping = False
 
     def run(self, rate: float, seconds: float) -> None:
@@ -79,15 +77,13 @@ class Producer:
             except TryAgain:
                 if self.stopping:
                     return
-                self._resent += len(rows)
                 continue
             if not again:
                 break
             again = False
-            self._resent += len(rows)
         self._note(Sent(last, last))
         probes = [(line.key, int(line.values[0])) for line in batch if _is_probe(line)]
-        report = Report(sent_at, last, self._resent, probes)
+        report = Report(sent_at, probes)
         sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
         sys.stdout.buffer.flush()
 
@@ -107,17 +103,21 @@ def _is_probe(line: Line) -> bool:
 def main() -> int:
     folder, rate, seconds = sys.argv[1:4]
     directory = DemoDirectory(Path(folder))
-    with fleet.connect(directory.url) as live:
-        producer = Producer(directory, live)
+    try:
+        with fleet.connect(directory.url) as live:
+            producer = Producer(directory, live)
 
-        def finish(number: int, frame: FrameType | None) -> None:
-            producer.stopping = True
+            def finish(number: int, frame: FrameType | None) -> None:
+                producer.stopping = True
 
-        signal.signal(signal.SIGTERM, finish)
-        try:
+            signal.signal(signal.SIGTERM, finish)
             producer.run(float(rate), float(seconds))
-        except BrokenPipeError:
-            return 1
+    except HoldfastError as error:
+        print(f"holdfast: the producer: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Nobody listens any more. Standard output is broken; exit without flushing it again.
+        os._exit(1)
     return 0
 
 

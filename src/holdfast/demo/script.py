@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 CYCLE_ROUNDS = 60  # from a full battery to an empty one
-BATTERY_PER_ROUND = 1.3  # percent: 100 down to 23.3
+BATTERY_PER_ROUND = 1.6  # percent: 100 down to 5.6
 ORDER_EVERY_ROUNDS = 12
 SILENT_ONE_IN = 20  # drones that drop out of radio contact now and then
 SILENT_FROM, SILENT_TO, SILENT_PERIOD = 1.0, 2.6, 6.0  # seconds

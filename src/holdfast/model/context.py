@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from holdfast.errors import NotYet, UsageError
 from holdfast.model.event import Action, Event
-from holdfast.model.keys import check_key
+from holdfast.model.keys import check_key, shortened
 from holdfast.model.rng import Random, seed_of
 from holdfast.model.snapshot import snapshot
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model.agent import Agent
 
 TIMERS_PER_AGENT_MAX = 256
+TIMER_NAME_LENGTH_MAX = 128
 TIMER_SECONDS_MIN = 0.001  # a timer that sets itself again must not stop the clock
 HOPS_MAX = 64
 
@@ -68,6 +69,13 @@ class Emitted(NamedTuple):
     now: float
 
 
+class Armed(NamedTuple):
+    """A timer that was set; it may have been replaced or cancelled since."""
+
+    subject: Subject
+    timer: Timer
+
+
 class LogLine(NamedTuple):
     level: str
     agent: str
@@ -105,7 +113,7 @@ class Effects:
         self.actions: list[Emitted] = []
         self.messages: list[Sent] = []
         self.replies: list[tuple[int, Event]] = []
-        self.armed: list[tuple[float, Subject, str]] = []
+        self.armed: list[Armed] = []
         self.logs: list[LogLine] = []
 
     def mark(self) -> tuple[int, int, int, int, int]:
@@ -262,14 +270,19 @@ class Context:
         timers = self._subject.timers()
         if name is None:
             name = f"~{self._subject.version}.{self._next_serial()}"
+        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX:
+            raise UsageError(
+                f"a timer named {shortened(name)}: give a string of at most "
+                f"{TIMER_NAME_LENGTH_MAX} characters"
+            )
         if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
             raise UsageError(
                 f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "
                 "bound: name them so that they replace each other, or cancel some"
             )
         due = max(due, self.now + TIMER_SECONDS_MIN)
-        timers[name] = Timer(name, due, snapshot(event), period)
-        self._effects.armed.append((due, self._subject, name))
+        timer = timers[name] = Timer(name, due, snapshot(event), period)
+        self._effects.armed.append(Armed(self._subject, timer))
 
     def _next_serial(self) -> int:
         """1, 2, 3, … within one event, whatever batch the event is folded in."""

@@ -115,7 +115,7 @@ class Live(Handle):
 
     def pause(self, agent: type[Agent], key: str, reason: str = "by an operator") -> Receipt:
         """Hold this agent's events until `resume`; nothing is lost."""
-        return self._pause(agent.__name__, key, reason)
+        return self._pause(self._sending.name_of(agent), key, reason)
 
     def resume(self, agent: type[Agent], key: str) -> Receipt:
-        return self._resume(agent.__name__, key)
+        return self._resume(self._sending.name_of(agent), key)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Fenced, HoldfastError
+from holdfast.errors import Fenced, HoldfastError, OutdatedCode, TryAgain
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -91,7 +91,7 @@ class Partition:
             moved = self._pending is not None
             if self._pending is not None:
                 self._commit(self._pending)
-            self._deliver()
+            moved = self._deliver() or moved
         except Fenced:
             raise
         except HoldfastError as trouble:
@@ -112,14 +112,16 @@ class Partition:
     def _fold(self, now: float) -> Commit | None:
         if self._relay.messages_waiting > self._engine.limits.outbox_messages_max:
             return None  # the relay has to catch up first; appends elsewhere never wait for us
-        batch, more = self._read()
+        batch = self._read()
         due = self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
             bool(batch) or abs(now - self._last_moved) > CLEAR_SECONDS
         )
         if not batch and not clear and (due is None or due > now):
             return None
-        commit = self._step(batch, None if more else now)
+        # Behind a batch more may wait that came before a timer was due: the clock fires timers only
+        # when nothing waits, and until then the stamps of the frames do.
+        commit = self._step(batch, None if batch else now)
         if commit.bytes > COMMIT_BYTES_MAX and self._events_max > 1:
             self._events_max = max(1, self._events_max // 16)
             self._relay.delivered = commit.relayed
@@ -143,14 +145,19 @@ class Partition:
             self.folding = False
             self._engine.folding(self.claim, None)
 
-    def _read(self) -> tuple[list[Inputs], bool]:
-        """What waits, from our position on, and whether there is more than that."""
+    def _read(self) -> list[Inputs]:
+        """What waits, from our position on, up to the first frame that newer code has to fold."""
         position = self.position
         most = 1 if self._alone else self._events_max
         batch: list[Inputs] = []
         count = 0
         for stored in self._engine.read(self.number, position, most):
-            inputs = self._decode(stored)
+            try:
+                inputs = self._decode(stored)
+            except OutdatedCode:
+                if not batch:
+                    raise
+                break
             start = max(0, position - inputs.first)
             stop = min(len(inputs), start + most - count)
             if start or stop < len(inputs):
@@ -158,8 +165,8 @@ class Partition:
             batch.append(inputs)
             count += len(inputs)
             if count >= most:
-                return batch, True
-        return batch, False
+                break
+        return batch
 
     def _decode(self, stored: StoredFrame) -> Inputs:
         try:
@@ -187,11 +194,14 @@ class Partition:
         if self._alone and self.position >= self._alone_until:
             self._alone = False
 
-    def _deliver(self) -> None:
-        if self._relay.messages_waiting:
-            trouble = self._relay.deliver()
-            if trouble is not None:
-                self._rest(trouble)
+    def _deliver(self) -> bool:
+        """Hand over what waits. True if anything went; a refusal is an alarm and a rest."""
+        if not self._relay.messages_waiting:
+            return False
+        trouble = self._relay.deliver()
+        if trouble is not None:
+            raise TryAgain(trouble)
+        return True
 
     def _rest(self, reason: str) -> None:
         self._rest_until = self._clock().wall + HOLD_SECONDS

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from holdfast.engine.admission import WINDOW
+from holdfast.engine.admission import SEQ_MAX, WINDOW
 from holdfast.engine.port import Engine, Parcel, Taken
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import Layout, check_key
+from holdfast.model.keys import Layout, check_key, shortened
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
@@ -149,6 +150,7 @@ class Courier(Generic[R]):
             raise UsageError(
                 f"{len(rows):,} events in one send: send at most {EVENTS_PER_SEND_MAX:,} at once"
             )
+        check_numbers(first_seq, previous, event_time)
         name, first, own = self._number(rows, source, first_seq)
         positions = []
         try:
@@ -214,7 +216,10 @@ class Sending(Courier[Row]):
         previous: int | None,
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
-        agents, keys, events = zip(*rows, strict=True)
+        try:
+            agents, keys, events = zip(*rows, strict=True)
+        except (TypeError, ValueError):
+            raise UsageError("send_many takes rows of (Agent, key, event)") from None
         names = self._names(agents, events)
         parcels = []
         for number, members in self._router.split(keys).items():
@@ -235,27 +240,38 @@ class Sending(Courier[Row]):
         return parcels
 
     def _names(self, agents: Sequence[type[Agent]], events: Sequence[Event]) -> list[str]:
-        names: dict[type[Agent], str] = {}
-        for agent in set(agents):
-            name = getattr(agent, "__name__", repr(agent))
-            if self._fleet.agents.get(name) is not agent:
-                known = ", ".join(sorted(self._fleet.agents))
-                raise UsageError(
-                    f"{name} is no agent of fleet {self._fleet.name!r}: it has {known}"
-                )
-            names[agent] = name
+        names = {agent: self.name_of(agent) for agent in set(agents)}
         for event in set(map(type, events)):
             if not issubclass(event, Event):
-                raise UsageError(f"{event.__name__} is no Event: only events are sent to agents")
+                given = next(each for each in events if type(each) is event)
+                raise UsageError(f"{shortened(given)} is no Event: send an instance of one")
             if self._fleet.events.get(event.__name__) is not event:
                 known = ", ".join(sorted(self._fleet.events))
                 raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
         return [names[agent] for agent in agents]
 
+    def name_of(self, agent: type[Agent]) -> str:
+        name = getattr(agent, "__name__", repr(agent))
+        if self._fleet.agents.get(name) is not agent:
+            known = ", ".join(sorted(self._fleet.agents))
+            raise UsageError(f"{name} is no agent of fleet {self._fleet.name!r}: it has {known}")
+        return name
+
 
 def numbered(first: int, members: Sequence[int], whole: bool) -> range | list[int]:
     """The sequence numbers of some rows of a send whose first row has number `first`."""
     return range(first, first + len(members)) if whole else [first + i for i in members]
+
+
+def check_numbers(seq: object, previous: object, event_time: object) -> None:
+    for name, number in (("a sequence number", seq), ("previous", previous)):
+        whole = isinstance(number, int) and not isinstance(number, bool)
+        if number is not None and not (whole and 0 <= number <= SEQ_MAX):  # type: ignore[operator]
+            raise UsageError(f"{name} cannot be {shortened(number)}: give 0 to {SEQ_MAX}")
+    if event_time is not None and not (
+        isinstance(event_time, (int, float)) and math.isfinite(event_time)
+    ):
+        raise UsageError(f"event_time cannot be {shortened(event_time)}: give seconds as a number")
 
 
 def check_source(source: str) -> None:

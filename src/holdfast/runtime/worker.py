@@ -81,5 +81,6 @@ class Worker:
         for partition in list(self.partitions.values()):
             if partition.folding:
                 subject = getattr(partition.stepper.context, "_subject", None)
-                return partition.position, id(subject), getattr(subject, "version", 0)
+                version = getattr(subject, "version", 0)
+                return partition.position, id(subject), version, partition.stepper.tries
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING
 
-from holdfast.errors import OutdatedCode
+from holdfast.errors import OutdatedCode, TryAgain
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.stepping.stepper import Stepper
 
 TRACE_BYTES_MAX = 8_000
+ERROR_LENGTH_MAX = 2_000
 
 
 class CarefulFold:
@@ -35,7 +36,9 @@ class CarefulFold:
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
         self.fired: list[Fired] = []
-        self.gone: list[Record] = []
+        self.gone: dict[tuple[str, str], Record] = {}
+        self._scheduled = 0
+        self._interrupted = False  # by our own trouble, which is not the event's fault
         self.popped: list[Entry] = []
         self.expired: list[Cell] = []
 
@@ -72,8 +75,6 @@ class CarefulFold:
             # old key never gives out an id twice.
             born = 0 if kind.expire_after is None else int(self.now * 1e6)
             cell = Cell(kind, key, None, born)
-            if kind.expire_after is not None:
-                self.gone = [r for r in self.gone if (r.agent, r.key) != (agent, key)]
         return cell
 
     def _touch(self, cell: Cell) -> None:
@@ -81,6 +82,9 @@ class CarefulFold:
             cell.batch = self.stepper.batch
             self.stepper.touched.append(cell)
         cell.kind.place(cell)
+        if cell.kind.expire_after is not None:
+            self.gone.pop((cell.agent_name, cell.key), None)  # born again
+            self.stepper.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
 
     def _deliver(self, cell: Cell, held: Held) -> None:
         if cell.extras is not None and cell.extras.paused:
@@ -98,8 +102,9 @@ class CarefulFold:
     def _try(self, cell: Cell, held: Held) -> None:
         """Run one event; whatever it did is undone if it fails."""
         context = self.stepper.context
+        self.stepper.tries += 1
         agent = cell.wake()
-        image = cell.image()
+        image = None
         mark = context._effects.mark()
         if self._condemned is not None:
             reason, self._condemned = self._condemned, None
@@ -111,22 +116,27 @@ class CarefulFold:
             if handler is None:
                 self._unhandled(cell, held)
                 return
+            image = cell.image()
             cell.version += 1
             cell.updated = self.now
             context.now, context.event_time = self.now, held.event_time
             context._sender, context._hops, context._ask = held.sender, held.hops, held.ask
             context._subject = cell
             handler(agent, snapshot(held.event), context)
-            cell.record()
+            cell.packed()
             self._check_outputs(mark)
         except (Exception, SystemExit) as error:
-            trace = traceback.format_exc()[-TRACE_BYTES_MAX:]
+            if self._interrupted:
+                raise
+            trace = storable(traceback.format_exc()[-TRACE_BYTES_MAX:])
             context._effects.rewind(mark)
             context._forget_draws()
-            cell.revert(image)
-            self._failed(cell, held, f"{type(error).__name__}: {error}", trace)
+            if image is not None:
+                cell.revert(image)
+            self._failed(cell, held, reason_of(error), trace)
         else:
             self._touch(cell)
+            self.schedule()
             self._answer(held, mark[2])
 
     def _check_outputs(self, mark: tuple[int, int, int, int, int]) -> None:
@@ -135,12 +145,26 @@ class CarefulFold:
         outputs: list[object] = [e.action for e in effects.actions[mark[0] :]]
         outputs += [m.event for m in effects.messages[mark[1] :]]
         outputs += [event for _, event in effects.replies[mark[2] :]]
-        for _, subject, name in effects.armed[mark[3] :]:
-            timer = subject.timers().get(name)
-            if timer is not None:
-                outputs.append(timer.event)
-        for output in outputs:
-            codebook.pack([output], type(output))
+        outputs += [armed.timer.event for armed in effects.armed[mark[3] :]]
+        try:
+            for output in outputs:
+                codebook.pack([output], type(output))
+        except TryAgain:
+            self._interrupted = True  # a class met for the first time could not be noted
+            raise
+
+    def check_timers(self) -> None:
+        """The events of new timers: what cannot be stored must not wait in memory."""
+        for armed in self.stepper.context._effects.armed[self._scheduled :]:
+            self.stepper.codebook.pack([armed.timer.event], type(armed.timer.event))
+
+    def schedule(self) -> None:
+        """New timers to the agenda at once: one may be due before the next frame came."""
+        effects, agenda = self.stepper.context._effects, self.stepper.agenda
+        for subject, timer in effects.armed[self._scheduled :]:
+            assert isinstance(subject, Cell)
+            agenda.add(timer.due, subject, timer.name)
+        self._scheduled = len(effects.armed)
 
     def _answer(self, held: Held, first_reply: int) -> None:
         effects = self.stepper.context._effects
@@ -232,13 +256,15 @@ class CarefulFold:
         cell = self._cell(agent, key)
         if command[0] == "pause":
             cell.wake()
-            cell.beside().paused = str(command[1])
+            cell.beside().paused = str(command[1]) or "by an operator"
             self._touch(cell)
         elif command[0] == "resume":
             if cell.extras is not None and cell.extras.paused:
                 cell.wake()
                 cell.extras.paused = ""
                 self._touch(cell)
+                for timer in cell.timers().values():
+                    self.stepper.agenda.add(timer.due, cell, timer.name)
                 self._redeliver(cell)
         elif command[0] == "redrive":
             self._redrive(cell, int(str(command[1])))
@@ -270,21 +296,27 @@ class CarefulFold:
             if entry.name is None:
                 self._expire(entry, now)
             else:
-                self._fire(entry, entry.name, now)
+                self._fire(entry, entry.name, now, until)
 
-    def _fire(self, entry: Entry, name: str, now: float) -> None:
+    def _fire(self, entry: Entry, name: str, now: float, until: float) -> None:
         cell = entry.cell
         timer = cell.extras.timers.get(name) if cell.extras is not None else None
-        if timer is None or timer.due != entry.due:
-            return  # cancelled, replaced, or left by an undone event
+        if timer is None:
+            return  # cancelled, or left by an undone event
+        if timer.due > entry.due:
+            self.stepper.agenda.add(timer.due, cell, name)  # put off
+            return
+        if timer.period and cell.beside().paused:
+            return  # what a pause makes it miss is one firing, after it
         self.now = now
         cell.wake()
         timers = cell.timers()
         if timer.period:
-            periods = int((now - timer.due) / timer.period) + 1
+            # Periods that nobody saw are skipped, whether the clock or a waiting frame shows it.
+            periods = int((until - timer.due) / timer.period) + 1
             due = timer.due + periods * timer.period
             timers[name] = timer._replace(due=due)
-            self.stepper.context._effects.armed.append((due, cell, name))
+            self.stepper.agenda.add(due, cell, name)
         else:
             del timers[name]
         self.fired.append(
@@ -297,23 +329,33 @@ class CarefulFold:
         cell = entry.cell
         kind = cell.kind
         assert kind.expire_after is not None
-        cell.expiry_queued = False
         if kind.cells.get(cell.key) is not cell and kind.paused.get(cell.key) is not cell:
             return  # gone already
-        due = cell.updated + kind.expire_after
         if cell.extras:
-            # A paused agent, or one with timers or held events, is not idle: look again later.
-            due = max([due, now + kind.expire_after, *(t.due for t in cell.timers().values())])
-        if due > now:
-            cell.expiry_queued = True
-            self.stepper.agenda.add(due, cell, None)
+            return  # paused, or with timers or held events: whatever ends that looks again
+        due = cell.updated + kind.expire_after
+        if due > entry.due:
+            self.stepper.agenda.add(due, cell, None)  # put off by later events
             return
         self.now = now
         self.expired.append(cell)
         del kind.cells[cell.key]
-        if cell in self.stepper.touched:
+        if cell.batch == self.stepper.batch:
             self.stepper.touched.remove(cell)
         self.fired.append(Fired(self.position, cell.agent_name, cell.key, "", due, now, None))
-        self.gone.append(
-            Record(cell.agent_name, cell.key, cell.version, kind.schema, b"", b"", now)
+        self.gone[cell.agent_name, cell.key] = Record(
+            cell.agent_name, cell.key, cell.version, kind.schema, b"", b"", now
         )
+
+
+def reason_of(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception as worse:
+        text = f"its text cannot be made ({type(worse).__name__})"
+    return storable(f"{type(error).__name__}: {text}"[:ERROR_LENGTH_MAX])
+
+
+def storable(text: str) -> str:
+    """Without the halves of characters that no encoding has."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

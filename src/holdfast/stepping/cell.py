@@ -8,12 +8,12 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.context import Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.handlers import Route
-from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.codebook import Codebook, first_misfit, type_error
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame, codes, const, integers, rows
 
@@ -112,7 +112,6 @@ class Cell:
         "agent",
         "agent_name",
         "batch",
-        "expiry_queued",
         "extras",
         "key",
         "kind",
@@ -127,7 +126,6 @@ class Cell:
         self.key = key
         self.saved = saved
         self.batch = -1
-        self.expiry_queued = False
         self.agent: Agent | None = None  # decoded when it is first needed
         self.restore(born_version)
 
@@ -174,15 +172,24 @@ class Cell:
         state, self.version, self.updated, self.extras = image
         self.agent = cast(Agent, self.kind.codebook.reader_of(self.kind.schema).row(state))
 
-    def record(self) -> Record:
-        """The agent as it will be stored; reading it back checks the types of its fields."""
-        state = _pack(self.wake())
+    def packed(self) -> bytes:
+        """The state as it will be stored; reading it back checks the types of its fields."""
+        agent, kind = self.wake(), self.kind
+        try:
+            state = _pack(agent)
+            kind.codebook.reader_of(kind.schema).row(state)
+        except (*type_error, DamagedData) as error:
+            misfit = first_misfit([agent], kind.cls, error)
+            raise UsageError(f"{kind.name}: {misfit}: give the field its own type") from None
         if len(state) > STATE_BYTES_MAX:
             raise UsageError(
                 f"the state of {self.agent_name}/{self.key} has grown to {len(state):,} bytes, the "
                 f"bound is {STATE_BYTES_MAX:,}: keep large data elsewhere and hold a reference"
             )
-        self.kind.codebook.reader_of(self.kind.schema).row(state)
+        return state
+
+    def record(self) -> Record:
+        state = self.packed()
         extras = self.extras.pack(self.kind.codebook) if self.extras else b""
         return Record(
             self.agent_name, self.key, self.version, self.kind.schema, state, extras, self.updated

@@ -6,12 +6,13 @@ so that nothing here does I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from holdfast.errors import DamagedData, OutdatedCode, UsageError
 from holdfast.model.fleet import FleetModel
+from holdfast.model.keys import shortened
 from holdfast.model.schema import RowReader, Schema
 
 EVENT_BYTES_MAX = 1024 * 1024
@@ -50,6 +51,11 @@ class Codebook:
 
     def knows(self, schema_id: int) -> bool:
         return schema_id in self._stored
+
+    def need_agents(self, names: Iterable[str]) -> None:
+        for name in set(names):
+            if name not in self._fleet.agents:
+                raise UnknownSchema(0, f"agent {name}")
 
     def id_of(self, cls: type) -> int:
         found = self._ids.get(cls)
@@ -100,7 +106,7 @@ class Codebook:
             packed = _encoder.encode(rows)
             self.reader_of(self.id_of(cls)).rows(packed)
         except (*type_error, DamagedData) as error:
-            raise UsageError(f"{cls.__name__}: {_first_misfit(rows, cls, error)}") from None
+            raise UsageError(f"{cls.__name__}: {first_misfit(rows, cls, error)}") from None
         if len(packed) > EVENT_BYTES_MAX:
             _check_sizes(rows, cls)
         return packed
@@ -119,7 +125,7 @@ def _check_sizes(rows: Sequence[object], cls: type) -> None:
             )
 
 
-def _first_misfit(rows: Sequence[object], cls: type, error: Exception) -> str:
+def first_misfit(rows: Sequence[object], cls: type, error: Exception) -> str:
     """Say which field is wrong; msgspec names only positions in arrays."""
     names = [field.name for field in msgspec.structs.fields(cls)]
     hints = msgspec.structs.fields(cls)
@@ -129,5 +135,5 @@ def _first_misfit(rows: Sequence[object], cls: type, error: Exception) -> str:
             try:
                 msgspec.msgpack.decode(_encoder.encode(value), type=hint.type)
             except type_error as reason:
-                return f"field {name!r} cannot be {value!r} ({reason})"
+                return f"field {name!r} cannot be {shortened(value)} ({reason})"
     return str(error)

@@ -154,13 +154,15 @@ def control_frame(agent: str, key: str, command: Sequence[object]) -> Frame:
 def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
     frame = Frame.decode(stored.frame)
     agents = cast(list[str], frame.values("agent"))
+    only = cast("str | None", frame.constant("agent"))
+    codebook.need_agents(agents if only is None else (only,))
     origin = cast(str, frame.constant("origin"))
     inputs = Inputs(
         first=stored.first,
         stamp=stored.stamp,
         origin=origin,
         agents=agents,
-        agent=cast("str | None", frame.constant("agent")),
+        agent=only,
         keys=cast(list[str], frame.values("key")),
         events=[],
         event_times=cast("list[float] | None", frame.values("event_time")),

@@ -43,6 +43,7 @@ class Stepper:
         self.sent_next: dict[int, int] = {}
         self.batch = 0
         self.touched: list[Cell] = []
+        self.tries = 0  # moves with every event that is folded carefully
 
     # Loading: what is committed, before the first step.
 
@@ -61,8 +62,7 @@ class Stepper:
         if cell.extras is not None:
             for timer in cell.extras.timers.values():
                 self.agenda.add(timer.due, cell, timer.name)
-        if cell.kind.expire_after is not None and not cell.expiry_queued:
-            cell.expiry_queued = True
+        if cell.kind.expire_after is not None:
             self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
 
     # Stepping.
@@ -95,7 +95,7 @@ class Stepper:
         try:
             self._take_all(fold, batch, clock, fast=True)
             return self._commit(fold, relayed or {})
-        except Exception:
+        except (Exception, SystemExit):
             # Whatever it was, the careful fold meets it again and knows which event it is.
             self._undo(fold)
         fold = CarefulFold(self)
@@ -124,6 +124,8 @@ class Stepper:
             if fast and fits(self.kinds, inputs):
                 fold.now = max(fold.now, inputs.stamp)
                 run(self, inputs, fold.now)
+                fold.check_timers()
+                fold.schedule()
                 fold.position += len(inputs)
             else:
                 fold.fold(inputs)
@@ -149,7 +151,7 @@ class Stepper:
             if cell.kind.expire_after is None:
                 cell.updated = fold.now
             records.append(cell.record())
-        records += fold.gone
+        records += fold.gone.values()
         sent_next = dict(self.sent_next)
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
         issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
@@ -186,19 +188,7 @@ class Stepper:
         effects = self.context._effects
         for cell, record in zip(self.touched, commit.records, strict=False):
             cell.saved = record
-        for due, subject, name in effects.armed:
-            assert isinstance(subject, Cell)
-            self.agenda.add(due, subject, name)
-        for cell in self.touched:
-            if cell.kind.expire_after is not None:
-                self._schedule_expiry(cell)
         effects.rewind((0, 0, 0, 0, 0))
         self.sent_next.update(commit.sent_next)
         self.head = commit.head
         self.touched = []
-
-    def _schedule_expiry(self, cell: Cell) -> None:
-        assert cell.kind.expire_after is not None
-        if not cell.expiry_queued:
-            cell.expiry_queued = True
-            self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)

@@ -11,17 +11,20 @@ from typing import cast
 
 import apsw
 
+from holdfast.engine.sqlite.checks import check_of, check_structure, verified
 from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
 from holdfast.errors import UsageError, WrongFleet
 from holdfast.model.keys import SLOTS, Layout
 from holdfast.model.schema import Schema
 
 _TABLES = """
-CREATE TABLE about(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE slots(partition INTEGER PRIMARY KEY, first INTEGER NOT NULL, stop INTEGER NOT NULL);
+CREATE TABLE about(name TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE slots(
+    partition INTEGER PRIMARY KEY, first INTEGER NOT NULL, stop INTEGER NOT NULL, sum INTEGER
+);
 CREATE TABLE schemas(
     id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
-    name TEXT NOT NULL, body TEXT NOT NULL
+    name TEXT NOT NULL, body TEXT NOT NULL, sum INTEGER
 );
 """
 
@@ -32,14 +35,18 @@ class SqliteCatalog:
         self._lock = threading.Lock()
         self._connection = open_existing(self._path)
         with explained(self._path):
-            about = dict(self._connection.execute("SELECT name, value FROM about"))
-            slots = list(
-                self._connection.execute("SELECT first, stop FROM slots ORDER BY partition")
-            )
-        if "fleet" not in about or not slots or slots[-1][1] != SLOTS:
+            check_structure(self._connection, self._path)
+            about = {row[0]: row[1] for row in self._rows("about")}
+            slots = [range(*row[1:]) for row in cast("list[tuple[int, ...]]", self._rows("slots"))]
+        if "fleet" not in about or not slots or slots[-1].stop != SLOTS:
             raise damaged(self._path, "the catalog is incomplete")
-        self.fleet: str = about["fleet"]
-        self.layout = Layout(tuple(range(first, stop) for first, stop in slots))
+        self.fleet = cast(str, about["fleet"])
+        self.layout = Layout(tuple(slots))
+
+    def _rows(self, table: str) -> list[Sequence[object]]:
+        """All rows of a table in the order of their keys, each checked."""
+        rows = self._connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+        return [verified(self._path, f"a row of {table}", row) for row in rows]
 
     @staticmethod
     def exists(root: Path) -> bool:
@@ -50,10 +57,11 @@ class SqliteCatalog:
         path = root / "fleet.db"
         connection = create(path, _TABLES)
         with explained(path):
-            connection.execute("INSERT INTO about VALUES('fleet', ?)", (fleet,))
+            about = ("fleet", fleet)
+            connection.execute("INSERT INTO about VALUES(?, ?, ?)", (*about, check_of(*about)))
             for number, slots in enumerate(Layout.even(partitions).partitions):
                 row = (number, slots.start, slots.stop)
-                connection.execute("INSERT INTO slots VALUES(?, ?, ?)", row)
+                connection.execute("INSERT INTO slots VALUES(?, ?, ?, ?)", (*row, check_of(*row)))
         publish(connection, path)
 
     def check_fleet(self, fleet: str) -> None:
@@ -65,8 +73,8 @@ class SqliteCatalog:
 
     def schemas(self) -> dict[int, Schema]:
         with self._lock, explained(self._path):
-            rows = self._connection.execute("SELECT id, body FROM schemas ORDER BY id").fetchall()
-        return {cast(int, i): Schema.from_json(json.loads(cast(str, body))) for i, body in rows}
+            rows = self._rows("schemas")
+        return {cast(int, r[0]): Schema.from_json(json.loads(cast(str, r[4]))) for r in rows}
 
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
         """Ids by fingerprint. Registering what is known writes nothing."""
@@ -85,14 +93,15 @@ class SqliteCatalog:
             return known
 
     def _known(self) -> dict[str, int]:
-        return dict(self._connection.execute("SELECT fingerprint, id FROM schemas"))
+        return {cast(str, row[1]): cast(int, row[0]) for row in self._rows("schemas")}
 
     def _insert(self, schema: Schema, known: dict[str, int]) -> None:
         if schema.fingerprint in known:
             return
         number = max(known.values(), default=0) + 1
         row = (number, schema.fingerprint, schema.kind, schema.name, json.dumps(schema.to_json()))
-        self._connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?)", row)
+        values = (*row, check_of(*row))
+        self._connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?, ?)", values)
         known[schema.fingerprint] = number
 
     def close(self) -> None:

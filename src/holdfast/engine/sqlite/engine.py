@@ -24,13 +24,13 @@ from holdfast.engine.port import (
 )
 from holdfast.engine.sqlite import segment, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
-from holdfast.engine.sqlite.files import damaged
+from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
 from holdfast.engine.sqlite.inbox import SqliteInbox, wake
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Fenced, UsageError
+from holdfast.errors import Fenced, TryAgain, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
@@ -75,22 +75,15 @@ class SqliteEngine:
         check_root(root)
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise UsageError(f"{partitions} partitions: give 1 to {PARTITIONS_MAX}")
-        root.mkdir(parents=True, exist_ok=True)
-        lock = HolderLock(root / "create.lock")
-        lock.acquire()
-        try:
-            if SqliteCatalog.exists(root):
-                return
-            for number in range(partitions):
-                folder = _folder(root, number)
-                shutil.rmtree(folder, ignore_errors=True)
-                (folder / "inbox").mkdir(parents=True)
-                incarnation = f"{number}-{uuid.uuid4().hex[:12]}"
-                segment.create_first(folder / "inbox", incarnation)
-                state.create_state(folder / "state.db", incarnation)
-            SqliteCatalog.create(root, fleet, partitions)
-        finally:
-            lock.release()
+        with explained(root):
+            make_durably(root)
+            lock = HolderLock(root / "create.lock")
+            lock.acquire()
+            try:
+                if not SqliteCatalog.exists(root):
+                    _lay_out(root, fleet, partitions)
+            finally:
+                lock.release()
 
     # Producers.
 
@@ -122,6 +115,7 @@ class SqliteEngine:
 
     def load(self, claim: Claim) -> Loaded:
         view = self.view(claim.partition)
+        view.check()
         inbox = self._inbox(claim.partition).head()
         head = view.head()
         path = _folder(self.root, claim.partition)
@@ -131,6 +125,10 @@ class SqliteEngine:
             raise damaged(
                 path, f"the inbox ends at {inbox.next}, the state has folded up to {head.position}"
             )
+        if view.inbox_first() > head.position:
+            raise damaged(
+                path / "inbox", f"events {head.position} to {view.inbox_first()} are missing"
+            )
         return Loaded(head, view.sent_next(), view.outbox(), view.records())
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
@@ -138,11 +136,18 @@ class SqliteEngine:
             owned = self._states[claim.partition]
             try:
                 owned.commit(claim, commit)
-                if owned.wants_compaction:
-                    owned.compact(claim, self.view(claim.partition).delta_records)
+                self._compact(owned, claim)
             except Fenced:
                 self._revoked.add(claim.partition)
                 raise
+
+    def _compact(self, owned: SqliteState, claim: Claim) -> None:
+        """The commit stands, so whoever made it must not hear of a compaction that cannot be."""
+        if owned.wants_compaction:
+            try:
+                owned.compact(claim, self.view(claim.partition).delta_records)
+            except TryAgain:
+                pass  # the next commit tries again
 
     def folding(self, claim: Claim, position: int | None) -> None:
         self._states[claim.partition].folding(position)
@@ -151,8 +156,10 @@ class SqliteEngine:
         if not self._fifos:
             time.sleep(seconds)
             return
-        ready, _, _ = select.select(list(self._fifos.values()), [], [], seconds)
-        for descriptor in ready:
+        poll = select.poll()  # unlike select it takes descriptors past 1,024
+        for descriptor in self._fifos.values():
+            poll.register(descriptor, select.POLLIN)
+        for descriptor, _ in poll.poll(seconds * 1000):
             os.read(descriptor, 65_536)
 
     def wake(self) -> None:
@@ -198,7 +205,7 @@ class SqliteEngine:
     def maintain(self) -> None:
         for number, claim in list(self._claims.items()):
             path = _folder(self.root, number) / "state.db"
-            if state.wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
+            if wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
                 state.checkpoint(path)
             self._inbox(number).maintain(self.view(number).head().position)
             if time.monotonic() - self._forgot > FORGET_EVERY_SECONDS:
@@ -223,6 +230,33 @@ class SqliteEngine:
             closed.clear()
         self.catalog.close()
         self.holder.release()
+
+
+def _lay_out(root: Path, fleet: str, partitions: int) -> None:
+    for number in range(partitions):
+        folder = _folder(root, number)
+        if folder.exists():
+            _remove_unfinished(folder)
+        (folder / "inbox").mkdir(parents=True)
+        incarnation = f"{number}-{uuid.uuid4().hex[:12]}"
+        segment.create_first(folder / "inbox", incarnation)
+        state.create_state(folder / "state.db", incarnation)
+    SqliteCatalog.create(root, fleet, partitions)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What an earlier layout left when it was killed. Anything else is not ours to remove."""
+    catalog = folder.parent / "fleet.db"
+    files = [path for path in folder.rglob("*") if not path.is_dir()]
+    for path in files:
+        if path.name.endswith((".new", "-wal", "-shm")):
+            continue
+        if path.name == "state.db" and state.is_new(path):
+            continue
+        if path.parent.name == "inbox" and segment.is_new(path):
+            continue
+        raise damaged(catalog, f"the file is missing, though {path} is here")
+    shutil.rmtree(folder)
 
 
 def _folder(root: Path, number: int) -> Path:

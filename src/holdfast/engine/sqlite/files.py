@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
-from holdfast.errors import Busy, DamagedData, DiskFull, NewerFormat, UsageError
+from holdfast.errors import (
+    Busy,
+    DamagedData,
+    DiskFull,
+    HoldfastError,
+    NewerFormat,
+    UsageError,
+)
 
 FORMAT = 1
 PAGE_BYTES = 8192
@@ -23,8 +32,10 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except apsw.FullError:
         raise DiskFull(f"{path}: the disk is full: free some space, then it goes on") from None
-    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.TooBigError) as error:
         raise damaged(path, str(error)) from None
+    except UnicodeDecodeError:
+        raise damaged(path, "a text in it is no text") from None
     except apsw.BusyError:
         raise Busy(f"{path}: locked by another process for too long: try again") from None
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.ReadOnlyError, apsw.AuthError) as error:
@@ -35,6 +46,20 @@ def explained(path: Path) -> Iterator[None]:
         if _disk_is_full(path):
             raise DiskFull(f"{path}: the disk is full: free some space") from None
         raise DamagedData(f"{path}: the disk failed ({error}): check it, then open again") from None
+    except HoldfastError:
+        raise
+    except OSError as error:
+        raise _explain(path, error) from None
+
+
+def _explain(path: Path, error: OSError) -> HoldfastError:
+    """What the operating system refused, for files that are not SQLite's."""
+    where = error.filename or path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{where}: the disk is full: free some space, then it goes on")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return UsageError(f"{where}: no permission ({error.strerror}): check its owner")
+    return UsageError(f"{where}: {error.strerror or error}: check the path and its file system")
 
 
 def damaged(path: Path, reason: str) -> DamagedData:
@@ -54,10 +79,9 @@ def _disk_is_full(path: Path) -> bool:
 
 def create(path: Path, script: str) -> apsw.Connection:
     """A new file with our tables. It becomes visible under its name only when it is whole."""
-    unfinished = path.with_name(path.name + ".new")
-    for leftover in (unfinished, Path(f"{unfinished}-wal"), Path(f"{unfinished}-shm")):
-        leftover.unlink(missing_ok=True)
+    unfinished = _unfinished(path)
     with explained(path):
+        remove(unfinished)
         connection = apsw.Connection(str(unfinished))
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -65,7 +89,14 @@ def create(path: Path, script: str) -> apsw.Connection:
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(script)
+        connection.execute(f"PRAGMA application_id={_schema_check(connection)}")
     return connection
+
+
+def _schema_check(connection: apsw.Connection) -> int:
+    """A bit flipped in a table's definition changes what its rows mean: it has a checksum too."""
+    rows = connection.execute("SELECT * FROM sqlite_schema ORDER BY rowid").fetchall()
+    return zlib.crc32(repr(rows).encode()) & 0x7FFF_FFFF
 
 
 def publish(connection: apsw.Connection, path: Path) -> None:
@@ -73,33 +104,65 @@ def publish(connection: apsw.Connection, path: Path) -> None:
     with explained(path):
         connection.execute("COMMIT")
         connection.close()  # the last connection checkpoints and removes the WAL
-    unfinished = path.with_name(path.name + ".new")
-    sync_path(unfinished)
-    unfinished.rename(path)
-    sync_path(path.parent)
+        unfinished = _unfinished(path)
+        sync_path(unfinished)
+        unfinished.rename(path)
+        sync_path(path.parent)
+
+
+def discard(connection: apsw.Connection, path: Path) -> None:
+    """Give up what `create` began, so that it takes no space from whoever runs short of it."""
+    connection.close(True)
+    remove(_unfinished(path))
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
 
 
 def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
-    if not path.exists():
-        raise damaged(path, "the file is missing")
     with explained(path):
+        if not path.exists():
+            raise damaged(path, "the file is missing")
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        version = connection.execute("PRAGMA user_version").get
-        if version != FORMAT:
+        try:
+            _check_format(connection, path)
+        except BaseException:
             connection.close()
-            if isinstance(version, int) and version > FORMAT:
-                raise NewerFormat(
-                    f"{path}: format {version}, this release reads {FORMAT}: "
-                    "install the release of Holdfast that wrote it"
-                )
-            raise damaged(path, f"format {version}")
+            raise
+        connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA wal_autocheckpoint=0")
         # Checkpoints belong to upkeep, not to whoever happens to close last.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
+
+
+def _check_format(connection: apsw.Connection, path: Path) -> None:
+    version = connection.execute("PRAGMA user_version").get
+    if isinstance(version, int) and version > FORMAT:
+        raise NewerFormat(
+            f"{path}: format {version}, this release reads {FORMAT}: "
+            "install the release of Holdfast that wrote it"
+        )
+    if version != FORMAT:
+        raise damaged(path, f"format {version}")
+    try:
+        intact = connection.execute("PRAGMA application_id").get == _schema_check(connection)
+    except apsw.SQLError as error:  # such as "unsupported file format"
+        raise damaged(path, str(error)) from None
+    if not intact:
+        raise damaged(path, "its table definitions do not match their checksum")
+
+
+def make_durably(folder: Path) -> None:
+    """Make a directory and those above it: each is entered durably in the one above."""
+    missing = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(exist_ok=True)
+        sync_path(place.absolute().parent)
 
 
 def sync_path(path: Path) -> None:
@@ -108,6 +171,23 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def wal_bytes(path: Path) -> int:
+    try:
+        return Path(f"{path}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def last_written(path: Path) -> float:
+    """The time of the last write to the file or, which may be much later, to its WAL."""
+    times = [path.stat().st_mtime]
+    try:
+        times.append(Path(f"{path}-wal").stat().st_mtime)
+    except FileNotFoundError:
+        pass
+    return max(times)
 
 
 def remove(path: Path) -> None:

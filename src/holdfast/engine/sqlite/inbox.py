@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.engine.admission import admit
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Limits, Parcel, Taken
-from holdfast.engine.sqlite.files import explained, remove
+from holdfast.engine.sqlite.files import damaged, explained, last_written, remove, wal_bytes
 from holdfast.engine.sqlite.locks import Turnstile
 from holdfast.engine.sqlite.segment import (
     InboxHead,
@@ -22,12 +22,13 @@ from holdfast.engine.sqlite.segment import (
     list_segments,
 )
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Backlog, DiskFull, HoldfastError
+from holdfast.errors import Backlog, DiskFull, HoldfastError, TryAgain
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
 LOCK_SECONDS = 5.0  # ten times the longest append seen on a slow disk
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
+READERS_MAX = 4  # segments open for reading
 _BACKLOG_AGE_SECONDS = 0.05  # how old the folded position may be when the backlog is judged
 
 
@@ -65,7 +66,7 @@ class SqliteInbox:
                 results = self._transaction(segment, parcels)
                 self._faults("append.after")
                 if segment.bytes_used() > self._limits.segment_bytes:
-                    self._rotate(segment)
+                    self._try_to_rotate(segment)
             finally:
                 self._turnstile.release()
         wake(self._wake)
@@ -75,12 +76,23 @@ class SqliteInbox:
         """The cached segment, unless somebody has started the next one."""
         if self._open is not None:
             with explained(self._open.path):
-                following = SegmentName(self._open.name.number + 1, self._open.head().next)
-            if not (self.folder / str(following)).exists() and self._open.path.exists():
+                head = self._open.head()
+            following = self.folder / str(SegmentName(self._open.name.number + 1, head.next))
+            if not head.sealed and not following.exists() and self._open.path.exists():
                 return self._open
             self._open.close()
-        self._open = Segment(self.folder, list_segments(self.folder)[-1])
-        return self._open
+            self._open = None
+        newest = Segment(self.folder, list_segments(self.folder)[-1])
+        with explained(newest.path):
+            newest.ledger.check()
+            self._refuse_sealed(newest.name, newest.head())
+        self._open = newest
+        return newest
+
+    def _refuse_sealed(self, name: SegmentName, head: InboxHead) -> None:
+        if head.sealed:
+            following = self.folder / str(SegmentName(name.number + 1, head.next))
+            raise damaged(following, "the file is missing")
 
     def _transaction(self, segment: Segment, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
         connection = segment.connection
@@ -144,8 +156,17 @@ class SqliteInbox:
             self._folded_seen = (now, position)
         return position
 
+    def _try_to_rotate(self, segment: Segment) -> None:
+        """The append has happened: that there is no room for a new segment is not its failure."""
+        try:
+            self._rotate(segment)
+        except TryAgain:
+            pass  # the next append tries again
+
     def _rotate(self, segment: Segment) -> None:
-        create_next(self.folder, segment)
+        with explained(segment.path):
+            create_next(self.folder, segment)
+            segment.seal()
         segment.close()
         self._open = None
 
@@ -166,8 +187,12 @@ class SqliteInbox:
         with self._reading:
             found: list[StoredFrame] = []
             events = size = 0
+            reached = None
             for segment in self._from(position):
+                if reached is not None and segment.name.first != reached:
+                    raise damaged(self.folder, f"the segment that starts at {reached} is missing")
                 with explained(segment.path):
+                    reached = segment.head().next
                     for stored in segment.frames(position):
                         found.append(stored)
                         events += stored.count
@@ -178,12 +203,18 @@ class SqliteInbox:
 
     def head(self) -> InboxHead:
         with self._reading:
+            before: SegmentName | None = None
             while True:
                 newest = list_segments(self.folder)[-1]
                 segment = self._reader(newest)
                 if segment is not None:
                     with explained(segment.path):
-                        return segment.head()
+                        head = segment.head()
+                    if newest == before:  # sealed, and still nothing came after it
+                        self._refuse_sealed(newest, head)
+                    if not head.sealed:
+                        return head
+                    before = newest
 
     def marks(self) -> dict[str, int]:
         with self._reading:
@@ -204,13 +235,15 @@ class SqliteInbox:
         return [segment for segment in opened if segment is not None]
 
     def _reader(self, name: SegmentName) -> Segment | None:
-        segment = self._readers.get(name)
+        """Few stay open, and the ones used last: a read has two of them in its hands at once."""
+        segment = self._readers.pop(name, None)
         if segment is None:
             if not (self.folder / str(name)).exists():
                 return None
-            segment = self._readers[name] = Segment(self.folder, name)
-            for old in sorted(self._readers)[:-3]:
-                self._readers.pop(old).close()
+            segment = Segment(self.folder, name)
+        self._readers[name] = segment
+        while len(self._readers) > READERS_MAX:
+            self._readers.pop(next(iter(self._readers))).close()
         return segment
 
     # Upkeep, off the path of appends.
@@ -220,7 +253,7 @@ class SqliteInbox:
         self._rotate_aged(folded)
         names = list_segments(self.folder)
         for name in names[:-1]:
-            if Path(f"{self.folder / str(name)}-wal").exists():
+            if wal_bytes(self.folder / str(name)):
                 sealed = Segment(self.folder, name)
                 with explained(sealed.path):
                     sealed.checkpoint()
@@ -246,9 +279,8 @@ class SqliteInbox:
         oldest_kept = self._clock().wall - self._limits.retain_seconds
         for name, following in reversed(list(pairwise(names))):
             path = self.folder / str(name)
-            status = path.stat()
-            kept += status.st_size
-            past = status.st_mtime < oldest_kept or kept > self._limits.retain_bytes
+            kept += path.stat().st_size + wal_bytes(path)
+            past = last_written(path) < oldest_kept or kept > self._limits.retain_bytes
             if past and following.first <= folded:
                 result.append(name)
             else:

@@ -9,7 +9,7 @@ from typing import cast
 import apsw
 
 from holdfast.engine.admission import SourceRow
-from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.checks import check_of, check_structure, prove_absent, verified
 
 TABLES = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, top INTEGER NOT NULL, stamp REAL NOT NULL,
@@ -33,9 +33,20 @@ class SqliteLedger:
         self._connection = connection
         self._path = path
 
-    def _row(self, query: str, *names: object) -> Sequence[object] | None:
-        row = self._connection.execute(query, names).fetchone()
-        return None if row is None else verified(self._path, f"dedupe of {names}", row)
+    def check(self) -> None:
+        """No page of these tables is astray; each row is checked when it is read."""
+        for table in NAMES:
+            check_structure(self._connection, self._path, table)
+
+    def _row(self, table: str, **key: object) -> Sequence[object] | None:
+        wanted = " AND ".join(f"{name}=?" for name in key)
+        row = self._connection.execute(
+            f"SELECT * FROM {table} WHERE {wanted}", tuple(key.values())
+        ).fetchone()
+        if row is None:
+            prove_absent(self._connection, self._path, table, key)
+            return None
+        return verified(self._path, f"dedupe of {' '.join(map(str, key.values()))}", row)
 
     def _put(self, table: str, *values: object) -> None:
         holes = ", ".join("?" * (len(values) + 1))
@@ -43,7 +54,7 @@ class SqliteLedger:
         self._connection.execute(f"REPLACE INTO {table} VALUES({holes})", row)
 
     def source(self, name: str) -> SourceRow | None:
-        row = self._row("SELECT * FROM sources WHERE name=?", name)
+        row = self._row("sources", name=name)
         return None if row is None else SourceRow(cast(int, row[1]), cast(float, row[2]))
 
     def put_source(self, name: str, row: SourceRow) -> None:
@@ -61,7 +72,7 @@ class SqliteLedger:
         return self._connection.changes()
 
     def chunk(self, name: str, number: int) -> int:
-        row = self._row("SELECT * FROM windows WHERE source=? AND chunk=?", name, number)
+        row = self._row("windows", source=name, chunk=number)
         return 0 if row is None else int.from_bytes(cast(bytes, row[2]), "little")
 
     def put_chunk(self, name: str, number: int, bits: int) -> None:
@@ -72,7 +83,7 @@ class SqliteLedger:
         self._connection.execute("DELETE FROM windows WHERE source=? AND chunk<?", (name, number))
 
     def mark(self, source: str) -> int:
-        row = self._row("SELECT * FROM marks WHERE source=?", source)
+        row = self._row("marks", source=source)
         return 0 if row is None else cast(int, row[1])
 
     def marks(self) -> dict[str, int]:
@@ -84,7 +95,7 @@ class SqliteLedger:
         self._put("marks", source, last)
 
     def last_of_key(self, name: str, key: str) -> int:
-        row = self._row("SELECT * FROM ordered WHERE source=? AND key=?", name, key)
+        row = self._row("ordered", source=name, key=key)
         return 0 if row is None else cast(int, row[2])
 
     def put_last_of_key(self, name: str, key: str, seq: int) -> None:

@@ -14,8 +14,16 @@ from typing import NamedTuple, cast
 import apsw
 
 from holdfast.engine.sqlite import ledger
-from holdfast.engine.sqlite.checks import check_of, frame_check, verified
-from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.engine.sqlite.checks import check_of, frame_check, verified, verified_frame
+from holdfast.engine.sqlite.files import (
+    create,
+    damaged,
+    discard,
+    explained,
+    open_existing,
+    publish,
+    wal_bytes,
+)
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.stepping.inputs import StoredFrame
 
@@ -23,7 +31,8 @@ _TABLES = (
     """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), incarnation TEXT NOT NULL, next INTEGER NOT NULL,
-    wall REAL NOT NULL, uptime REAL NOT NULL, boot TEXT NOT NULL, sum INTEGER NOT NULL
+    wall REAL NOT NULL, uptime REAL NOT NULL, boot TEXT NOT NULL, sealed INTEGER NOT NULL,
+    sum INTEGER NOT NULL
 );
 CREATE TABLE frames(
     first INTEGER PRIMARY KEY, count INTEGER NOT NULL, stamp REAL NOT NULL,
@@ -38,6 +47,7 @@ class InboxHead(NamedTuple):
     incarnation: str
     next: int
     stamp: Instant
+    sealed: bool = False  # the next segment exists, or existed
 
 
 class SegmentName(NamedTuple):
@@ -79,49 +89,64 @@ class Segment:
         row = self.connection.execute("SELECT * FROM head").fetchone()
         if row is None:
             raise damaged(self.path, "the head is missing")
-        _, incarnation, position, wall, uptime, boot = verified(self.path, "the head", row)
+        _, incarnation, position, *stamp, sealed = verified(self.path, "the head", row)
+        wall, uptime, boot = cast(tuple[float, float, str], stamp)
         return InboxHead(
-            cast(str, incarnation),
-            cast(int, position),
-            Instant(cast(float, wall), cast(float, uptime), cast(str, boot)),
+            cast(str, incarnation), cast(int, position), Instant(wall, uptime, boot), bool(sealed)
         )
 
     def put_head(self, head: InboxHead) -> None:
         _put_head(self.connection, head)
 
+    def seal(self) -> None:
+        """From now on somebody who finds no later segment knows that one is missing."""
+        _put_head(self.connection, self.head()._replace(sealed=True))
+
     def put_frame(self, first: int, count: int, stamp: float, frame: bytes) -> None:
-        row = (first, count, stamp, frame, frame_check(first, count, stamp, frame))
+        row = (first, count, stamp, frame, frame_check((first, count, stamp), frame))
         self.connection.execute("INSERT INTO frames VALUES(?, ?, ?, ?, ?)", row)
 
     def frames(self, position: int) -> Iterator[StoredFrame]:
-        """Frames from the one that holds `position` on, each checked as it is read."""
+        """Frames from the one that holds `position` on: each is checked, and none is missing."""
+        end = self.head().next  # read first, so that what it promises must be there
+        expected = max(position, self.name.first)
+        run = False
         cursor = self.connection.execute(
             "SELECT first, count, stamp, frame, sum FROM frames WHERE first >= "
             "coalesce((SELECT max(first) FROM frames WHERE first <= ?), 0) ORDER BY first",
             (position,),
         )
-        for first, count, stamp, frame, check in cursor:
-            if frame_check(first, count, stamp, frame) != check:
-                raise damaged(self.path, f"the frame at position {first} has a wrong checksum")
+        for row in cursor:
+            verified_frame(self.path, f"the frame at position {row[0]}", row)
+            first, count, stamp, frame, _ = cast(tuple[int, int, float, bytes, int], row)
+            if first > expected or (run and first < expected):
+                raise damaged(self.path, f"frame {first} follows where {expected} should")
             if first + count > position:
+                run = True
+                expected = first + count
                 yield StoredFrame(first, count, stamp, frame)
+        if expected < end:
+            raise damaged(self.path, f"frames from position {expected} to {end} are missing")
 
     def checkpoint(self) -> None:
-        """Move the WAL into the file. Never waits for a writer or a reader."""
-        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        """Move the WAL of a sealed segment into the file and empty it, unless somebody reads."""
+        self.connection.set_busy_timeout(0)
+        try:
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            pass  # upkeep comes again
 
     def bytes_used(self) -> int:
-        wal = Path(f"{self.path}-wal")
-        return self.path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+        return self.path.stat().st_size + wal_bytes(self.path)
 
     def close(self) -> None:
         self.connection.close()
 
 
 def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
-    values = (1, head.incarnation, head.next, *head.stamp)
+    values = (1, head.incarnation, head.next, *head.stamp, int(head.sealed))
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def create_first(folder: Path, incarnation: str) -> None:
@@ -131,18 +156,40 @@ def create_first(folder: Path, incarnation: str) -> None:
     publish(connection, path)
 
 
+def is_new(path: Path) -> bool:
+    """Whether this is a first segment to which nothing was ever appended."""
+    if path.name != str(SegmentName(1, 0)):
+        return False
+    segment = Segment(path.parent, SegmentName(1, 0))
+    try:
+        return segment.head().next == 0
+    finally:
+        segment.close()
+
+
 def create_next(folder: Path, old: Segment) -> SegmentName:
     """The successor of `old`, with its counters and dedupe rows. Call with the append lock held."""
-    head = old.head()
+    head = old.head()._replace(sealed=False)
+    old.ledger.check()
     name = SegmentName(old.name.number + 1, head.next)
     path = folder / str(name)
     connection = create(path, _TABLES)
-    with explained(path):
-        _put_head(connection, head)
-        for table in ledger.NAMES:
-            rows = old.connection.execute(f"SELECT * FROM {table}").fetchall()
-            if rows:
-                holes = ", ".join("?" * len(rows[0]))
-                connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)
-    publish(connection, path)
+    try:
+        with explained(path):
+            _put_head(connection, head)
+            for table in ledger.NAMES:
+                _copy(table, old, connection)
+        publish(connection, path)
+    except BaseException:
+        discard(connection, path)
+        raise
     return name
+
+
+def _copy(table: str, old: Segment, connection: apsw.Connection) -> None:
+    rows = old.connection.execute(f"SELECT * FROM {table}").fetchall()
+    for row in rows:
+        verified(old.path, f"a row of {table}", row)
+    if rows:
+        holes = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)

@@ -10,14 +10,14 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import apsw
 import msgspec
 
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
-from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.checks import check_of, frame_check, verified
 from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
 from holdfast.engine.sqlite.locks import ProcessIdentity
 from holdfast.errors import Fenced, OutdatedCode
@@ -32,23 +32,28 @@ DELTAS_MAX = 256
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
 _TABLES = """
-CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
-    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, sum INTEGER
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, deltas INTEGER,
+    sum INTEGER
 );
 CREATE TABLE base(
     agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
     sum INTEGER, PRIMARY KEY(agent, key)
 ) WITHOUT ROWID;
-CREATE TABLE delta(id INTEGER PRIMARY KEY, frame BLOB NOT NULL);
+CREATE TABLE delta(id INTEGER PRIMARY KEY, frame BLOB NOT NULL, sum INTEGER);
 CREATE TABLE sent(destination INTEGER PRIMARY KEY, next INTEGER NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE outbox(
     id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, first INTEGER NOT NULL,
-    count INTEGER NOT NULL, frame BLOB NOT NULL
+    count INTEGER NOT NULL, frame BLOB NOT NULL, sum INTEGER
 );
-CREATE TABLE actions(first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL);
-CREATE TABLE journal(first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL);
+CREATE TABLE actions(
+    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
+);
+CREATE TABLE journal(
+    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
+);
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
@@ -57,28 +62,55 @@ _pack = msgspec.msgpack.Encoder().encode
 
 def create_state(path: Path, incarnation: str) -> None:
     connection = create(path, _TABLES)
-    about = {"incarnation": incarnation, "generation": 0, "owner": "", "claimed": ""}
-    connection.executemany("INSERT INTO about VALUES(?, ?)", about.items())
-    put_head(connection, Head(), 0)
+    put_about(connection, {"incarnation": incarnation, "generation": 0, "owner": "", "claimed": ""})
+    put_head(connection, Standing(Head(), epoch=0, deltas=0))
     publish(connection, path)
 
 
-def put_head(connection: apsw.Connection, head: Head, epoch: int) -> None:
-    values = (1, *head, epoch)
+def is_new(path: Path) -> bool:
+    """Whether nobody has ever claimed this state."""
+    connection = open_existing(path)
+    try:
+        return read_head(connection, path) == Standing(Head(), epoch=0, deltas=0)
+    finally:
+        connection.close()
+
+
+class Standing(NamedTuple):
+    """The head as stored: beside where the partition stands, who may move it."""
+
+    head: Head
+    epoch: int
+    deltas: int  # so many rows of deltas there are: a lost one is missed
+
+
+def put_head(connection: apsw.Connection, standing: Standing) -> None:
+    values = (1, *standing.head, standing.epoch, standing.deltas)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def read_head(connection: apsw.Connection, path: Path) -> tuple[Head, int]:
+def read_head(connection: apsw.Connection, path: Path) -> Standing:
     row = connection.execute("SELECT * FROM head").fetchone()
     if row is None:
         raise damaged(path, "the head is missing")
-    values = verified(path, "the head", row)
-    return Head(*values[1:7]), cast(int, values[7])  # type: ignore[arg-type]
+    values = cast(tuple[int, ...], verified(path, "the head", row))
+    return Standing(Head(*values[1:7]), values[7], values[8])
+
+
+def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
+    rows = [(name, value, check_of(name, value)) for name, value in facts.items()]
+    connection.executemany("REPLACE INTO about VALUES(?, ?, ?)", rows)
 
 
 def about(connection: apsw.Connection) -> dict[str, str]:
-    return dict(connection.execute("SELECT name, value FROM about"))
+    path = Path(connection.filename)
+    rows = connection.execute("SELECT * FROM about").fetchall()
+    pairs = [verified(path, "a row of about", row) for row in rows]
+    facts = {cast(str, name): cast(str, value) for name, value in pairs}
+    if not {"incarnation", "generation", "owner", "claimed"} <= facts.keys():
+        raise damaged(path, "a row of about is missing")
+    return facts
 
 
 class SqliteState:
@@ -135,15 +167,15 @@ class SqliteState:
                 f"{self.path}: newer classes have folded here (schema generation "
                 f"{stored_generation}, this program has {generation}): run the newer program"
             )
-        head, epoch = read_head(self._connection, self.path)
+        head, epoch, deltas = read_head(self._connection, self.path)
         attempts, alone_until = self._attempts(facts, head.position)
-        put_head(self._connection, head, epoch + 1)
-        claimed = {
+        put_head(self._connection, Standing(head, epoch + 1, deltas))
+        claimed: dict[str, str | int] = {
             "generation": generation,
             "owner": " ".join(map(str, ProcessIdentity.own())),
             "claimed": f"{head.position} {attempts} {alone_until}",
         }
-        self._connection.executemany("REPLACE INTO about VALUES(?, ?)", claimed.items())
+        put_about(self._connection, claimed)
         alone = head.position < alone_until
         return Claim(partition, epoch + 1, facts["incarnation"], attempts, alone)
 
@@ -174,7 +206,7 @@ class SqliteState:
             (x.id, 0, body, check_of(x.id, body)) for x in commit.letters if (body := _pack(x))
         ]
         answers = [
-            (a.position, a.now, body, check_of(a.position, body))
+            (a.position, a.now, body, check_of(a.position, a.now, body))
             for a in commit.answers
             if (body := _pack(a))
         ]
@@ -185,16 +217,21 @@ class SqliteState:
                 self._check_fence(claim, commit.before)
                 execute, many = self._connection.execute, self._connection.executemany
                 if deltas:
-                    execute("INSERT INTO delta VALUES(?, ?)", (commit.head.commits, deltas))
+                    number = commit.head.commits
+                    row = (number, deltas, frame_check((number,), deltas))
+                    execute("INSERT INTO delta VALUES(?, ?, ?)", row)
                 self._write_outputs(commit)
                 if letters:
                     many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
                 if commit.redriven:
                     ids = [(i,) for i in commit.redriven]
-                    many("UPDATE letters SET redriven=1 WHERE id=?", ids)
+                    # The flag is part of the checksum, by the simplest of sums.
+                    again = "UPDATE letters SET redriven=1, sum=sum+1 WHERE id=? AND redriven=0"
+                    many(again, ids)
                 if answers:
                     many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
-                put_head(self._connection, commit.head, claim.epoch)
+                count = self._deltas + bool(deltas)
+                put_head(self._connection, Standing(commit.head, claim.epoch, count))
                 self._faults("commit.inside")
                 execute("COMMIT")
             except BaseException:
@@ -205,7 +242,7 @@ class SqliteState:
             self._remember(commit)
 
     def _check_fence(self, claim: Claim, before: Head) -> None:
-        head, epoch = read_head(self._connection, self.path)
+        head, epoch, _ = read_head(self._connection, self.path)
         if epoch != claim.epoch:
             raise Fenced(
                 f"{self.path}: epoch {epoch} owns this partition, we have {claim.epoch}: "
@@ -217,23 +254,26 @@ class SqliteState:
     def _write_outputs(self, commit: Commit) -> None:
         execute = self._connection.execute
         for out in commit.outgoing:
+            columns = (out.destination, out.first, out.count)
             execute(
-                "INSERT INTO outbox(destination, first, count, frame) VALUES(?, ?, ?, ?)",
-                (out.destination, out.first, out.count, out.frame),
+                "INSERT INTO outbox(destination, first, count, frame, sum) VALUES(?, ?, ?, ?, ?)",
+                (*columns, out.frame, frame_check(columns, out.frame)),
             )
         for destination, number in commit.sent_next.items():
-            row = (destination, number, check_of(destination, number))
-            execute("REPLACE INTO sent VALUES(?, ?, ?)", row)
+            sent = (destination, number, check_of(destination, number))
+            execute("REPLACE INTO sent VALUES(?, ?, ?)", sent)
         for relayed in commit.relayed.items():
             execute("DELETE FROM outbox WHERE destination=? AND first<=?", relayed)
         if commit.issued is not None:
             one = commit.issued
-            issued = (one.first, one.count, one.now, one.frame)
-            execute("INSERT INTO actions VALUES(?, ?, ?, ?)", issued)
+            issued = (one.first, one.count, one.now)
+            row = (*issued, one.frame, frame_check(issued, one.frame))
+            execute("INSERT INTO actions VALUES(?, ?, ?, ?, ?)", row)
         if commit.journalled is not None:
             fired = commit.journalled
-            journalled = (fired.first, fired.count, commit.head.now, fired.frame)
-            execute("INSERT INTO journal VALUES(?, ?, ?, ?)", journalled)
+            journalled = (fired.first, fired.count, commit.head.now)
+            row = (*journalled, fired.frame, frame_check(journalled, fired.frame))
+            execute("INSERT INTO journal VALUES(?, ?, ?, ?, ?)", row)
 
     # Compaction: bounded work, on the owner's thread, between commits.
 
@@ -264,13 +304,14 @@ class SqliteState:
             gone = [(r.agent, r.key) for r in pending.values() if r.gone]
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                head, epoch = read_head(self._connection, self.path)
+                head, epoch, _ = read_head(self._connection, self.path)
                 if epoch != claim.epoch:
                     raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
                 many = self._connection.executemany
                 many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 many("DELETE FROM base WHERE agent=? AND key=?", gone)
                 self._connection.execute("DELETE FROM delta WHERE id<=?", (head.commits,))
+                put_head(self._connection, Standing(head, epoch, deltas=0))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -285,7 +326,7 @@ class SqliteState:
         with self._lock, explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                head, epoch = read_head(self._connection, self.path)
+                head, epoch, _ = read_head(self._connection, self.path)
                 if epoch == claim.epoch:
                     for table in ("actions", "journal"):
                         self._connection.execute(f"DELETE FROM {table} WHERE now<?", (wall,))
@@ -320,10 +361,3 @@ def checkpoint(path: Path) -> None:
     with explained(path):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     connection.close()
-
-
-def wal_bytes(path: Path) -> int:
-    try:
-        return Path(f"{path}-wal").stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 import msgspec
 
-from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.checks import (
+    check_of,
+    check_structure,
+    prove_absent,
+    verified,
+    verified_frame,
+)
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.state import about, owner_of, read_head
@@ -19,7 +26,7 @@ from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, R
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
-T = TypeVar("T")
+STRUCTURE_SECONDS = 60.0
 _Runs = list[tuple[int, int, float, bytes]]  # first, count, now, frame
 
 
@@ -30,6 +37,7 @@ class SqliteView:
         self._lock = threading.Lock()
         self._connection = open_existing(self._path)
         self._deltas: dict[int, dict[tuple[str, str], Record]] = {}
+        self._structure_seen: dict[str, float] = {}
 
     def head(self) -> Head:
         with self._lock, explained(self._path):
@@ -77,11 +85,15 @@ class SqliteView:
             row = self._connection.execute(
                 "SELECT * FROM base WHERE agent=? AND key=?", (agent, key)
             ).fetchone()
+            if row is None:
+                prove_absent(self._connection, self._path, "base", {"agent": agent, "key": key})
+                self._check_structure_of("base")
             return None if row is None else self._base_record(row)
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         """Every agent, as of one commit, in order of class and key."""
         with self._one_moment():
+            self._check_structure_of("base")
             changed = self._changed()
             everything = [
                 record
@@ -108,6 +120,8 @@ class SqliteView:
         order = "DESC" if newest_first else "ASC"
         rows = self._connection.execute(f"SELECT id FROM delta ORDER BY id {order}").fetchall()
         ids = [cast(int, row[0]) for row in rows]
+        if len(ids) != read_head(self._connection, self._path).deltas:
+            raise damaged(self._path, "a delta of states is missing")
         for stale in self._deltas.keys() - set(ids):
             del self._deltas[stale]
         return ids
@@ -115,17 +129,13 @@ class SqliteView:
     def _delta(self, delta_id: int) -> dict[tuple[str, str], Record]:
         found = self._deltas.get(delta_id)
         if found is None:
-            frame = self._connection.execute("SELECT frame FROM delta WHERE id=?", (delta_id,)).get
-            records = self._checked(f"delta {delta_id}", frame)
-            found = {(r.agent, r.key): r for r in read_delta(records)}
-            self._deltas[delta_id] = found
+            row = self._connection.execute("SELECT * FROM delta WHERE id=?", (delta_id,)).fetchone()
+            if row is None:
+                raise damaged(self._path, f"delta {delta_id} cannot be found")
+            verified_frame(self._path, f"delta {delta_id}", row)
+            records = read_delta(Frame.decode(cast(bytes, row[1])))
+            found = self._deltas[delta_id] = {(r.agent, r.key): r for r in records}
         return found
-
-    def _checked(self, what: str, frame: bytes) -> Frame:
-        try:
-            return Frame.decode(frame)
-        except Exception as error:
-            raise damaged(self._path, f"{what}: {error}") from None
 
     def _base_record(self, row: tuple[object, ...]) -> Record:
         return Record(*verified(self._path, f"the state of {row[0]}/{row[1]}", row))  # type: ignore[arg-type]
@@ -140,58 +150,94 @@ class SqliteView:
         return [Journalled(first, count, frame) for first, count, _, frame in rows]
 
     def _run(self, table: str, first: int, most: int) -> _Runs:
+        """Rows from the one that holds `first` on. Only retention may have taken the oldest."""
         query = (
-            f"SELECT first, count, now, frame FROM {table} WHERE first >= "
+            f"SELECT first, count, now, frame, sum FROM {table} WHERE first >= "
             f"coalesce((SELECT max(first) FROM {table} WHERE first <= ?), 0) "
             "ORDER BY first LIMIT ?"
         )
-        with self._lock, explained(self._path):
-            rows = cast(_Runs, self._connection.execute(query, (first, most)).fetchall())
-        return [row for row in rows if row[0] + row[1] > first]
+        with self._one_moment():
+            head = read_head(self._connection, self._path).head
+            end = head.actions_next if table == "actions" else head.journal_next
+            rows = self._connection.execute(query, (first, most)).fetchall()
+            if first < end and (not rows or cast(int, rows[0][0]) > first):
+                self._check_structure_of(table)
+        runs: _Runs = []
+        for row in rows:
+            verified_frame(self._path, f"{table} {row[0]}", row)
+            runs.append(cast("tuple[int, int, float, bytes]", row[:4]))
+        reached = [run[0] + run[1] for run in runs]
+        starts = [run[0] for run in runs[1:]] + ([end] if len(runs) < most else [])
+        if any(a != b for a, b in zip(reached, starts, strict=False)):
+            raise damaged(self._path, f"{table} between {first} and {end} are missing")
+        return [run for run in runs if run[0] + run[1] > first]
 
     def letters(self) -> list[tuple[Letter, bool]]:
-        with self._lock, explained(self._path):
-            rows = cast(
-                list[tuple[int, int, bytes, int]],
-                self._connection.execute("SELECT * FROM letters ORDER BY id").fetchall(),
-            )
-        return [
-            (self._body(f"dead letter {row[0]}", row[0], row[2], row[3], Letter), bool(row[1]))
-            for row in rows
-        ]
+        with self._one_moment():
+            rows = self._connection.execute("SELECT * FROM letters ORDER BY id").fetchall()
+            following = read_head(self._connection, self._path).head.letters_next
+        if len(rows) != following - 1:
+            raise damaged(self._path, f"of {following - 1} dead letters {len(rows)} are here")
+        return [self._letter(row) for row in rows]
 
     def letter(self, letter_id: int) -> Letter | None:
         """The letter, unless it was redriven already."""
-        with self._lock, explained(self._path):
-            row = self._connection.execute(
-                "SELECT id, body, sum FROM letters WHERE id=? AND redriven=0", (letter_id,)
-            ).fetchone()
-        return row and self._body(f"dead letter {letter_id}", row[0], row[1], row[2], Letter)
+        with self._one_moment():
+            query = "SELECT * FROM letters WHERE id=?"
+            row = self._connection.execute(query, (letter_id,)).fetchone()
+            following = read_head(self._connection, self._path).head.letters_next
+        if row is None:
+            if 1 <= letter_id < following:
+                raise damaged(self._path, f"dead letter {letter_id} is missing")
+            return None
+        letter, redriven = self._letter(row)
+        return None if redriven else letter
+
+    def _letter(self, row: Sequence[object]) -> tuple[Letter, bool]:
+        number, redriven, body, check = cast(tuple[int, int, bytes, int], row)
+        if redriven not in (0, 1) or check_of(number, body) + redriven != check:
+            raise damaged(self._path, f"dead letter {number} does not match its checksum")
+        return msgspec.msgpack.decode(body, type=Letter), bool(redriven)
 
     def answer(self, position: int) -> Answer | None:
-        with self._lock, explained(self._path):
-            row = self._connection.execute(
-                "SELECT position, body, sum FROM answers WHERE position=?", (position,)
-            ).fetchone()
-        return row and self._body(f"the answer at {position}", row[0], row[1], row[2], Answer)
-
-    def _body(self, what: str, number: int, body: bytes, check: int, kind: type[T]) -> T:
-        if check_of(number, body) != check:
-            raise damaged(self._path, f"{what} does not match its checksum")
-        return msgspec.msgpack.decode(body, type=kind)
+        with self._one_moment():
+            query = "SELECT * FROM answers WHERE position=?"
+            row = self._connection.execute(query, (position,)).fetchone()
+            if row is None:
+                prove_absent(self._connection, self._path, "answers", {"position": position})
+                self._check_structure_of("answers")
+                return None
+        _, _, body = verified(self._path, f"the answer at {position}", row)
+        return msgspec.msgpack.decode(cast(bytes, body), type=Answer)
 
     def sent_next(self) -> dict[int, int]:
         with self._lock, explained(self._path):
+            self._check_structure_of("sent")
             rows = self._connection.execute("SELECT * FROM sent").fetchall()
         pairs = [verified(self._path, "a counter of messages", row) for row in rows]
         return {cast(int, destination): cast(int, number) for destination, number in pairs}
 
     def outbox(self) -> list[tuple[int, int, int, bytes]]:
         with self._lock, explained(self._path):
+            self._check_structure_of("outbox")
             rows = self._connection.execute(
-                "SELECT destination, first, count, frame FROM outbox ORDER BY id"
+                "SELECT destination, first, count, frame, sum FROM outbox ORDER BY id"
             ).fetchall()
-        return cast(list[tuple[int, int, int, bytes]], rows)
+        for row in rows:
+            verified_frame(self._path, f"messages {row[1]} to partition {row[0]}", row)
+        return cast(list[tuple[int, int, int, bytes]], [row[:4] for row in rows])
+
+    def check(self) -> None:
+        """No page of the file has lost its way: for whoever is going to build on it."""
+        with self._lock, explained(self._path):
+            check_structure(self._connection, self._path)
+
+    def _check_structure_of(self, table: str) -> None:
+        """Now and then: it reads the whole table, and what rots does so slowly."""
+        now = time.monotonic()
+        if now - self._structure_seen.get(table, -STRUCTURE_SECONDS) >= STRUCTURE_SECONDS:
+            check_structure(self._connection, self._path, table)
+            self._structure_seen[table] = now
 
     def close(self) -> None:
         with self._lock:

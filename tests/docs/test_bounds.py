@@ -1,0 +1,101 @@
+"""Goal: the table of bounds tells every bound that the code has, each with its default."""
+
+import dataclasses
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import holdfast
+from holdfast.engine.port import Limits
+from holdfast.engine.urls import parse
+from tests.docs.documents import ROOT, tables_of
+
+FIXED = {
+    "size of one event or action, bytes": "EVENT_BYTES_MAX",
+    "events in one send": "EVENTS_PER_SEND_MAX",
+    "size of one send, bytes": "FRAME_BYTES_MAX",
+    "size of one agent's state, bytes": "STATE_BYTES_MAX",
+    "characters of a key": "KEY_LENGTH_MAX",
+    "sequence number of a source": "SEQ_MAX",
+    "dedupe window of a source, numbers": "WINDOW",
+    "timers of one agent": "TIMERS_PER_AGENT_MAX",
+    "characters of a timer's name": "TIMER_NAME_LENGTH_MAX",
+    "shortest timer, seconds": "TIMER_SECONDS_MIN",
+    "hops of a message": "HOPS_MAX",
+    "events one agent holds (deferred or paused)": "HELD_PER_AGENT_MAX",
+    "events in one commit": "EVENTS_PER_COMMIT_MAX",
+    "timers fired in one commit": "FIRED_PER_COMMIT_MAX",
+    "size of one commit, bytes": "COMMIT_BYTES_MAX",
+    "time one event may run, seconds": "EVENT_SECONDS_MAX",
+    "silence of a worker, seconds": "SILENT_SECONDS",
+    "time the answer to an ask is kept, seconds": "ANSWER_SECONDS",
+    "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
+    "characters of the traceback in a dead letter": "TRACE_BYTES_MAX",
+    "partitions": "PARTITIONS_MAX",
+}
+# How the work is cut into pieces; nobody is refused anything at these.
+INNER = {
+    "ATTEMPTS_ALONE_MAX",
+    "ATTEMPTS_MAX",
+    "BYTES_PER_READ_MAX",
+    "DELTAS_MAX",
+    "DELTA_BYTES_MAX",
+    "IDLE_SECONDS_MAX",
+    "READERS_MAX",
+    "_ROUTES_MAX",
+}
+_CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
+
+
+def constants() -> Iterator[tuple[str, object]]:
+    """Every constant that a module of the four lower layers defines by itself."""
+    for layer in ("model", "stepping", "engine", "runtime"):
+        package = importlib.import_module(f"holdfast.{layer}")
+        for found in pkgutil.walk_packages(package.__path__, f"holdfast.{layer}."):
+            module = importlib.import_module(found.name)
+            if module.__file__ is not None:
+                for name in _CONSTANT.findall(Path(module.__file__).read_text("utf-8")):
+                    yield name, getattr(module, name)
+
+
+def rows() -> list[list[str]]:
+    tables = tables_of((ROOT / "docs" / "operating.md").read_text("utf-8"))
+    (table,) = [each for each in tables if each[0][0] == "bound"]
+    return table[1:]
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def test_every_setting_is_told_with_its_default() -> None:
+    told = {
+        setting.strip("`"): number(default) for _, default, setting, _ in rows() if "`" in setting
+    }
+    assert told == dataclasses.asdict(Limits())
+
+
+def test_every_setting_can_be_given_in_the_url() -> None:
+    for _, _, setting, _ in rows():
+        if "`" in setting:
+            limits = parse(f"sqlite:x?{setting.strip('`')}=7").limits
+            assert dataclasses.asdict(limits)[setting.strip("`")] == 7
+
+
+def test_every_fixed_bound_is_told_with_its_value() -> None:
+    values = dict(constants())
+    told = {bound: number(default) for bound, default, setting, _ in rows() if setting == "fixed"}
+    assert told == {bound: values[name] for bound, name in FIXED.items()}
+
+
+def test_every_bound_in_the_code_is_told() -> None:
+    assert Path(holdfast.__file__).is_relative_to(ROOT), "another holdfast is under test"
+    bounds = {name for name, _ in constants() if name.endswith("_MAX")}
+    assert bounds - INNER - set(FIXED.values()) == set(), "put them into docs/operating.md"
+    assert bounds >= INNER, "INNER names constants that are gone"
+
+
+def test_every_bound_says_what_happens() -> None:
+    assert [bound for bound, _, _, what in rows() if len(what) < 5] == []

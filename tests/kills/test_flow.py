@@ -1,0 +1,90 @@
+"""Goal: floods, bounds and retention lose nothing either, also when a worker dies among them."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from holdfast import Live
+from holdfast.engine.urls import open_engine
+from tests.kills import evidence, floods, swarm
+from tests.kills.harness import children, ended, site, wait_until
+from tests.kills.oracle import Oracle
+from tests.kills.producer import send
+from tests.kills.script import SOURCES, first_rows
+from tests.kills.test_producers import FLOODS, key_in
+
+SOURCE = SOURCES[1]
+pytestmark = pytest.mark.kill
+
+
+def test_two_partitions_that_flood_each_other_do_not_deadlock() -> None:
+    """Far more messages than an outbox may hold and than a backlog may grow, both ways at once."""
+    left, right, each, depth = key_in(0, 2), key_in(1, 2), 150, 5
+    settings = "partitions=2&outbox_messages_max=100&backlog_events_max=300"
+    with site(settings, FLOODS) as place:
+        keeper = place.keeper(2)
+        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        with floods.fleet.connect(place.url) as live:
+            for number in range(each):
+                for key, other in ((left, right), (right, left)):
+                    drop = floods.Drop(key, number, other, depth)
+                    live.send(floods.Pool, key, drop, timeout=30.0)
+                if number in (50, 100):
+                    for worker in children(keeper.pid):
+                        os.kill(worker, signal.SIGKILL)
+            live.settle(timeout=60.0)
+            total = 0
+            for key in (left, right):
+                pool = live.state(floods.Pool, key)
+                assert pool is not None
+                assert pool.numbers == {key: list(range(each))}
+                total += pool.drops
+            assert total == 2 * each * (2 ** (depth + 1) - 1)
+            assert live.dead_letters() == []
+
+
+def empty(live: Live) -> bool:
+    """Retention has unlinked everything that was folded."""
+    views = [live._engine.view(number) for number in live.positions()]
+    return all(view.inbox_first() == view.inbox_next() for view in views)
+
+
+def test_an_inbox_emptied_by_retention_takes_new_events_across_a_kill() -> None:
+    rows, seed = first_rows(21, SOURCE, 900), 21
+    with site("partitions=2&segment_bytes=65536&retain_seconds=1") as place:
+        place.environment["SWARM_FIXED"] = "1"
+        keeper = place.keeper(2)
+        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        with swarm.fleet.connect(place.url) as live:
+            send(live, SOURCE, rows[:300])
+            wait_until(lambda: empty(live), 20.0, "retention empties the inboxes")
+            for worker in children(keeper.pid):
+                os.kill(worker, signal.SIGKILL)
+            send(live, SOURCE, rows[300:600])
+            wait_until(lambda: empty(live), 20.0, "retention empties them again")
+            ended(keeper)
+            send(live, SOURCE, rows[:300])  # nobody has these any more, but they are known
+            send(live, SOURCE, rows[600:])
+        place.keeper(2)
+        oracle = Oracle({SOURCE: first_rows(seed, SOURCE, 900)})
+        with swarm.fleet.connect(place.url) as live:
+            live.settle(timeout=20.0)
+            wait_until(lambda: not evidence.wrong_states(live, oracle), 10.0, "timers have rung")
+            assert evidence.wrong_letters(live, oracle) == []
+
+
+def test_history_reads_old_segments_beside_new_ones(tmp_path: Path) -> None:
+    """Found by the random kills: reading a segment older than those held open closed it at once."""
+    url = f"sqlite:{tmp_path / 'data'}?partitions=1&segment_bytes=65536"
+    open_engine(url, "floods", create_partitions=1).close()
+    with floods.fleet.open(url) as live:
+        for number in range(12):
+            receipt = live.send(floods.Pool, "p-0", floods.Drop("x", number, "p-0", 0))
+            live.wait_for(receipt)
+        assert len(list((tmp_path / "data" / "p000" / "inbox").glob("*.seg"))) > 8
+        for _ in range(2):
+            entries = live.history(floods.Pool, "p-0")
+            found = [e.event.number for e in entries if isinstance(e.event, floods.Drop)]
+            assert found == list(range(12))

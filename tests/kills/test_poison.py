@@ -1,0 +1,125 @@
+"""Goal: an event that kills its worker ends as a dead letter, and costs no other event anything.
+
+Deaths that come from outside must not be blamed on an event.
+"""
+
+import os
+import random
+import signal
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast import Agent, Event, Live
+from tests.kills import traps
+from tests.kills.harness import Site, children, site, wait_until
+
+TRAPS = "tests.kills.traps:fleet"
+MEMORY_BYTES_MAX = 512 * 1024 * 1024
+pytestmark = pytest.mark.kill
+
+
+def key_in(partition: int, of: int) -> str:
+    """A key that the published hash puts into a partition."""
+    names = (f"w-{i}" for i in range(1000))
+    return next(n for n in names if zlib.crc32(n.encode()) % 1024 * of // 1024 == partition)
+
+
+def keeper_of(place: Site, workers: int, memory: int = 0) -> int:
+    keeper = place.keeper(workers, memory)
+    wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+    return keeper.pid
+
+
+def walk(live: Live, agent: type[Agent], key: str, trap: Event) -> None:
+    """Thirty steps, the trap among the last of them, thirty steps; in three sends."""
+    before = [(agent, key, traps.Step(n)) for n in range(25)]
+    live.send_many(before)
+    among = [(agent, key, traps.Step(n)) for n in range(25, 35)]
+    live.send_many([*among[:5], (agent, key, trap), *among[5:]])
+    live.send_many([(agent, key, traps.Step(n)) for n in range(35, 60)])
+
+
+def letters_of(live: Live) -> Counter[tuple[str, Event]]:
+    return Counter((x.key, x.event) for x in live.dead_letters() if isinstance(x.event, Event))
+
+
+def test_events_that_kill_end_as_dead_letters() -> None:
+    """Four of them at once, one per partition: each death stops the worker's other partition."""
+    keys = [key_in(partition, 4) for partition in range(4)]
+    fatal = dict(zip(keys, ["exit", "loop", "memory", "timer"], strict=True))
+    expected: Counter[tuple[str, Event]] = Counter()
+    for key, how in fatal.items():
+        expected[key, traps.Snap() if how == "timer" else traps.Trap(how)] = 1
+    with site("partitions=4", TRAPS) as place:
+        keeper_of(place, 2, MEMORY_BYTES_MAX)
+        with traps.fleet.connect(place.url) as live:
+            for key, how in fatal.items():
+                walk(live, traps.Walker, key, traps.Trap(how))
+            wait_until(lambda: letters_of(live) == expected, 60.0, "the killers are dead letters")
+            live.settle(timeout=20.0)
+            for key, how in fatal.items():
+                state = live.state(traps.Walker, key)
+                assert state is not None
+                assert state.steps == list(range(60)), key
+                assert state.trapped == (how == "timer"), "a trap leaves no trace in the state"
+            assert letters_of(live) == expected
+
+
+@pytest.mark.parametrize("how", ["SystemExit", "NotAnException"])
+def test_a_handler_that_raises_past_exception_does_not_end_the_fleet(how: str) -> None:
+    with site("partitions=1", TRAPS) as place:
+        keeper_of(place, 1)
+        with traps.fleet.connect(place.url) as live:
+            walk(live, traps.Walker, "w-0", traps.Trap(how))
+            live.settle(timeout=20.0)
+            state = live.state(traps.Walker, "w-0")
+            assert state is not None
+            assert state.steps == list(range(60))
+            assert letters_of(live) == Counter({("w-0", traps.Trap(how)): 1})
+
+
+def test_an_agent_that_pauses_keeps_the_event_that_kills_and_all_behind_it() -> None:
+    """Met while held events are folded again: the agent pauses again, and all others go on."""
+    with site("partitions=1", TRAPS) as place:
+        keeper_of(place, 1)
+        with traps.fleet.connect(place.url) as live:
+            live.pause(traps.Guarded, "g-0")
+            walk(live, traps.Guarded, "g-0", traps.Trap("exit"))
+            live.resume(traps.Guarded, "g-0")
+            live.send(traps.Guarded, "g-1", traps.Step(1))
+            live.settle(timeout=30.0)
+            states = dict(live.states(traps.Guarded))
+            assert states["g-0"].steps == list(range(30))
+            assert states["g-1"].steps == [1]
+            assert [(p.key, p.held) for p in live.paused()] == [("g-0", 31)]
+            assert live.dead_letters() == []
+
+
+def test_deaths_from_outside_are_not_blamed_on_events() -> None:
+    """Three kills while one batch runs, then more while its events are folded one by one."""
+    chance = random.Random(5)
+    with site("partitions=1", TRAPS) as place:
+        keeper = keeper_of(place, 1)
+        with traps.fleet.connect(place.url) as live:
+            slow = [(traps.Walker, "w-0", traps.Slow(n, 0.001)) for n in range(600)]
+            live.send_many(slow)
+            for _ in range(7):
+                wait_until(lambda: folding(place), 20.0, "user code runs")
+                time.sleep(chance.uniform(0.0, 0.3))
+                for worker in children(keeper):
+                    os.kill(worker, signal.SIGKILL)
+            live.settle(timeout=40.0)
+            state = live.state(traps.Walker, "w-0")
+            assert state is not None
+            assert state.steps == list(range(600))
+            assert live.dead_letters() == []
+
+
+def folding(place: Site) -> bool:
+    """The mark a worker leaves on disk while user code runs."""
+    mark: Path = place.folder / "data" / "p000" / "folding"
+    return mark.exists() and bool(mark.read_text().strip())

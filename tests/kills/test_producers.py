@@ -1,0 +1,129 @@
+"""Goal: no producer takes an inbox away from the others, whether it floods, dies or stops."""
+
+import signal
+import subprocess
+import time
+import zlib
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from holdfast import Live
+from holdfast.engine.urls import open_engine
+from tests.kills import floods
+from tests.kills.harness import Site, process_state, site, wait_until
+
+FLOODS = "tests.kills.floods:fleet"
+AT_ONCE_SECONDS = 0.5
+Producer = subprocess.Popen[bytes]
+pytestmark = pytest.mark.kill
+
+
+def key_in(partition: int, of: int) -> str:
+    """A key that the published hash puts into a partition."""
+    names = (f"p-{i}" for i in range(1000))
+    return next(n for n in names if zlib.crc32(n.encode()) % 1024 * of // 1024 == partition)
+
+
+def laid_out(place: Site, partitions: int) -> None:
+    open_engine(place.url, "floods", create_partitions=partitions).close()
+
+
+def sender(place: Site, source: str, key: str, count: int, fault: str = "") -> Producer:
+    arguments = [place.url, source, key, str(count), str(place.folder / "start")]
+    process = place.start(source, ["tests.kills.sender", *arguments], {"HOLDFAST_FAULT": fault})
+    wait_until(lambda: "ready" in place.log(source), 20.0, f"{source} has started")
+    return process
+
+
+def sent_at(place: Site, source: str) -> list[float]:
+    lines = [line.split() for line in place.log(source).splitlines()]
+    return [float(words[2]) for words in lines if words[0] == "sent"]
+
+
+def numbers_of(live: Live, key: str) -> dict[str, list[int]]:
+    state = live.state(floods.Pool, key)
+    assert state is not None
+    return state.numbers
+
+
+def test_two_producers_on_one_inbox_get_fair_shares() -> None:
+    count = 400
+    with site("partitions=1", FLOODS) as place:
+        laid_out(place, 1)
+        processes = [sender(place, source, "p-0", count) for source in ("east", "west")]
+        (place.folder / "start").touch()
+        for process in processes:
+            assert process.wait(60.0) == 0
+        east, west = sent_at(place, "east"), sent_at(place, "west")
+        # While both send: until the quicker one is done.
+        both = min(east[-1], west[-1])
+        shares = [sum(at <= both for at in times) for times in (east, west)]
+        print(f"shares {shares}")
+        assert min(shares) > 0.35 * sum(shares)
+
+
+@pytest.mark.parametrize(("point", "durable"), [("before", 2), ("inside", 2), ("after", 3)])
+def test_a_producer_killed_in_its_append_leaves_the_inbox_to_the_others(
+    point: str, durable: int
+) -> None:
+    with site("partitions=1", FLOODS) as place:
+        laid_out(place, 1)
+        victim = sender(place, "victim", "p-0", 5, f"append.{point}:3:stop")
+        (place.folder / "start").touch()
+        wait_until(lambda: process_state(victim.pid) == "T", 10.0, "the victim has stopped")
+        with floods.fleet.connect(place.url) as live:
+            drop = floods.Drop("other", 1, "p-0", 0)
+            waiting = Thread(target=lambda: live.send(floods.Pool, "p-0", drop))
+            waiting.start()
+            waiting.join(0.3)
+            assert waiting.is_alive(), "the victim holds the inbox, or this tests nothing"
+            victim.kill()
+            waiting.join(AT_ONCE_SECONDS)
+            assert not waiting.is_alive(), f"still blocked {AT_ONCE_SECONDS} s after the kill"
+        with floods.fleet.open(place.url) as live:
+            live.settle()
+            assert numbers_of(live, "p-0") == {"victim": [1, 2, 3][:durable], "other": [1]}
+            for number in range(1, 6):  # what it did not see acknowledged, and more
+                drop = floods.Drop("victim", number, "p-0", 0)
+                live.send(floods.Pool, "p-0", drop, source="victim", seq=number)
+            live.settle()
+            assert numbers_of(live, "p-0") == {"victim": [1, 2, 3, 4, 5], "other": [1]}
+
+
+def test_a_producer_that_stops_in_its_append_holds_up_no_other_partition() -> None:
+    """An agent that sends to the held inbox still gets its own events folded."""
+    here, there = key_in(0, 2), key_in(1, 2)
+    with site("partitions=2", FLOODS) as place:
+        laid_out(place, 2)
+        place.keeper(1)
+        stopped = sender(place, "stopped", there, 5, "append.inside:3:stop")
+        (place.folder / "start").touch()
+        wait_until(lambda: process_state(stopped.pid) == "T", 10.0, "the producer has stopped")
+        took = []
+        with floods.fleet.connect(place.url) as live:
+            for number in range(4):
+                start = time.monotonic()
+                receipt = live.send(floods.Pool, here, floods.Drop("x", number, there, 1))
+                live.wait_for(receipt, timeout=20.0)
+                took.append(time.monotonic() - start)
+            stopped.send_signal(signal.SIGCONT)
+            assert stopped.wait(20.0) == 0
+            live.settle(timeout=30.0)
+            assert numbers_of(live, here) == {"x": [0, 1, 2, 3]}
+            assert numbers_of(live, there) == {"stopped": [1, 2, 3, 4, 5]}
+            pool = live.state(floods.Pool, there)
+            assert pool is not None
+            assert pool.drops == 5 + 4 * 2, "every message has arrived once"
+        print("folded after " + ", ".join(f"{seconds:.2f} s" for seconds in took))
+        assert max(took) < 2.0
+
+
+def test_the_keys_are_where_they_should_be(tmp_path: Path) -> None:
+    """The tests above rely on the published hash."""
+    with floods.fleet.open(f"sqlite:{tmp_path / 'data'}?partitions=2") as live:
+        for partition in (0, 1):
+            key = key_in(partition, 2)
+            receipt = live.send(floods.Pool, key, floods.Drop("x", 1, key, 0))
+            assert [number for number, _ in receipt.positions] == [partition]

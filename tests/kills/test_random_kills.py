@@ -1,0 +1,165 @@
+"""Goal: whatever is killed, and whenever, nothing is lost, doubled or out of order.
+
+A seeded loop sends SIGKILL to workers, the supervisor, producers and readers while two producers
+feed a fleet on four partitions; then all of it is compared with the oracle. To run other seeds or
+more kills: HOLDFAST_KILL_SEEDS=7,8 HOLDFAST_KILLS=200 pytest tests/kills/test_random_kills.py
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast import Live
+from tests.kills import evidence, swarm
+from tests.kills.harness import Site, children, ended, gone, site, wait_until
+from tests.kills.oracle import Oracle
+from tests.kills.producer import Progress
+from tests.kills.script import SOURCES, Row, first_rows
+
+SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KILL_SEEDS", "1,2").split(",")]
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "36"))
+VICTIMS = {"worker": 8, "both workers": 1, "keeper": 4, "producer": 4, "reader": 2}
+SETTINGS = "partitions=4&segment_bytes=400000"  # several segments within one run
+
+
+class Chaos:
+    """The processes of one run, and the hand that ends them."""
+
+    def __init__(self, site: Site, seed: int) -> None:
+        folder = site.folder
+        self.seed = seed
+        self.site = site
+        self.chance = random.Random(seed)
+        self.kills: Counter[str] = Counter()
+        self.complaints = folder / "complaints.txt"
+        self.keeper = self.site.keeper(2)
+        wait_until((folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        self.producers = {source: self._producer(source) for source in SOURCES}
+        self.reader = self._reader()
+
+    def _producer(self, source: str) -> subprocess.Popen[bytes]:
+        arguments = [self.site.url, source, str(self.seed), str(self._progress(source))]
+        return self.site.start(f"producer-{source}", ["tests.kills.producer", *arguments])
+
+    def _progress(self, source: str) -> Path:
+        return self.site.folder / f"{source}.progress"
+
+    def _reader(self) -> subprocess.Popen[bytes]:
+        return self.site.start(
+            "reader", ["tests.kills.reader", self.site.url, str(self.complaints)]
+        )
+
+    def check_alive(self) -> None:
+        """Nobody may end by itself: what ends was killed, and was started again."""
+        for process in (self.keeper, self.reader, *self.producers.values()):
+            assert process.poll() is None, f"{process.args!r} ended with {process.returncode}"
+
+    def kill(self) -> None:
+        victim = self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+        if victim == "keeper":
+            ended(self.keeper)
+            time.sleep(self.chance.choice((0.0, 0.3)))  # its workers may still run, or be gone
+            self.keeper = self.site.keeper(2)
+        elif victim == "producer":
+            source = self.chance.choice(SOURCES)
+            ended(self.producers[source])
+            self.producers[source] = self._producer(source)
+        elif victim == "reader":
+            ended(self.reader)
+            self.reader = self._reader()
+        else:
+            workers = children(self.keeper.pid)
+            count = 2 if victim == "both workers" else 1
+            chosen = self.chance.sample(workers, min(count, len(workers)))
+            for pid in chosen:
+                os.kill(pid, signal.SIGKILL)
+            self.kills["worker"] += len(chosen)
+            return
+        self.kills[victim] += 1
+
+    def hang(self) -> None:
+        """Stop a worker for longer than its supervisor is patient."""
+        workers = children(self.keeper.pid)
+        if workers:
+            os.kill(self.chance.choice(workers), signal.SIGSTOP)
+
+    def rage(self, kills: int) -> None:
+        while self.kills.total() < kills:
+            time.sleep(self.chance.uniform(0.05, 0.8))
+            self.check_alive()
+            self.kill()
+            if self.chance.random() < 0.05:
+                self.hang()
+
+    def calm(self) -> dict[str, list[Row]]:
+        """Let the producers finish; what they sent, per source, in order."""
+        sent = {}
+        for source, process in self.producers.items():
+            process.terminate()
+            assert process.wait(30.0) == 0, self.site.log(f"producer-{source}")
+            progress = Progress(self._progress(source))
+            assert progress.acknowledged == progress.attempted
+            sent[source] = first_rows(self.seed, source, progress.acknowledged)
+        return sent
+
+    def repair(self) -> None:
+        """The next release: the same fleet, with the valves' bug gone."""
+        workers = children(self.keeper.pid)
+        ended(self.keeper)
+        self.kills["keeper"] += 1
+        wait_until(lambda: gone(workers), 2.0, "workers end with their supervisor")
+        self.site.environment["SWARM_FIXED"] = "1"
+        self.keeper = self.site.keeper(2)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_or_doubled(seed: int) -> None:
+    print(f"seed {seed}")
+    with site(SETTINGS) as place:
+        chaos = Chaos(place, seed)
+        with swarm.fleet.connect(place.url) as live:
+            wait_until(lambda: all(p.folded for p in live.positions().values()), 20.0, "it folds")
+            chaos.rage(KILLS)
+            sent = chaos.calm()
+            _compare(chaos, live, Oracle(sent), sent)
+        print(f"seed {seed}: kills {dict(chaos.kills)}, {sum(map(len, sent.values()))} events")
+        assert not chaos.complaints.exists(), chaos.complaints.read_text()
+
+
+def _compare(chaos: Chaos, live: Live, oracle: Oracle, sent: dict[str, list[Row]]) -> None:
+    """1 all but the valves, 2 the paused valves, 3 after the repair everything."""
+    live.settle(timeout=30.0)
+    settled(live, oracle, leave_out=["Valve"])
+    assert evidence.wrong_letters(live, oracle) == []
+    paused = {p.key for p in live.paused()}
+    assert paused == oracle.bad_turns, "valves with a bad turn are paused, and nobody else"
+    assert paused, "the run was too short to pause a valve"
+    chaos.repair()
+    for key in sorted(paused):
+        live.resume(swarm.Valve, key)
+    live.settle(timeout=30.0)
+    settled(live, oracle)
+    assert live.paused() == []
+    assert evidence.wrong_letters(live, oracle) == []
+    assert evidence.wrong_actions(live, oracle) == []
+    assert evidence.wrong_histories(live, sent, [f"d-{i}" for i in range(0, swarm.DRONES, 5)]) == []
+    assert all(p.folded for p in live.positions().values()), "every partition had its share"
+
+
+def settled(live: Live, oracle: Oracle, leave_out: tuple[str, ...] | list[str] = ()) -> None:
+    """Timers ring for a while yet: wait for them, then look once more for what came twice."""
+    deadline = time.monotonic() + 12.0
+    while (wrong := evidence.wrong_states(live, oracle, leave_out)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        live.settle(timeout=30.0)
+    assert wrong == []
+    time.sleep(0.7)  # longer than any timer that could still ring a second time
+    live.settle(timeout=30.0)
+    assert evidence.wrong_states(live, oracle, leave_out) == []

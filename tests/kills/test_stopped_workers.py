@@ -1,0 +1,134 @@
+"""Goal: a worker stopped anywhere is replaced in time, and when it wakes up it can do no harm.
+
+SIGSTOP at the fault points before, inside and after both transactions, without a supervisor that
+would end the worker first; and under a real supervisor, at no particular point.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast import Live
+from holdfast.engine.urls import open_engine
+from holdfast.runtime.process import EXIT_FENCED
+from holdfast.runtime.worker import Worker
+from tests.kills import evidence, swarm
+from tests.kills.harness import Site, children, process_state, site, wait_until
+from tests.kills.oracle import Oracle
+from tests.kills.producer import send
+from tests.kills.script import SOURCES, Row, first_rows
+
+SOURCE = SOURCES[0]
+TAKEOVER_SECONDS_MAX = 2.0
+pytestmark = pytest.mark.kill
+
+
+@contextmanager
+def prepared(place: Site, rows: list[Row]) -> Iterator[tuple[Live, Worker]]:
+    """Rows that wait, and a second worker in this process: every step of it can be timed."""
+    engine = open_engine(place.url, "swarm", create_partitions=2)
+    try:
+        with swarm.fleet.connect(place.url) as live:
+            send(live, SOURCE, rows)
+            yield live, Worker(swarm.fleet, engine, [0, 1])
+    finally:
+        engine.close()
+
+
+def stopped_worker(place: Site, fault: str) -> subprocess.Popen[bytes]:
+    """A worker that has stopped itself at a fault point."""
+    worker = place.worker("0,1", f"{fault}:2:stop")
+    wait_until(lambda: process_state(worker.pid) == "T", 15.0, f"the worker stops at {fault}")
+    return worker
+
+
+def fold_on(worker: Worker, live: Live, seconds: float) -> None:
+    """Tick until everything is folded and every message has arrived."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        worker.tick()
+        if live._quiet_at() is not None:
+            return
+    lag = {number: p.lag for number, p in live.positions().items()}
+    raise AssertionError(f"not folded within {seconds:g} s: {lag}, {worker.alarms}")
+
+
+def matches_oracle(worker: Worker, live: Live, count: int, seed: int) -> None:
+    oracle = Oracle({SOURCE: first_rows(seed, SOURCE, count)})
+    deadline = time.monotonic() + 10.0
+    while (wrong := evidence.wrong_states(live, oracle)) and time.monotonic() < deadline:
+        worker.tick()  # timers ring
+    assert wrong == []
+    assert evidence.wrong_actions(live, oracle) == []
+    assert evidence.wrong_letters(live, oracle) == []
+
+
+@pytest.fixture(autouse=True)
+def repaired_valves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody pauses here: that is another test's matter."""
+    monkeypatch.setattr(swarm, "FIXED", True)
+    monkeypatch.setenv("SWARM_FIXED", "1")
+
+
+@pytest.mark.parametrize("point", ["before", "inside", "after"])
+@pytest.mark.parametrize("transaction", ["commit", "append"])
+def test_a_stopped_worker_is_replaced_and_its_late_commit_refused(
+    transaction: str, point: str
+) -> None:
+    seed = 11
+    rows = first_rows(seed, SOURCE, 800)
+    with site("partitions=2") as place, prepared(place, rows[:400]) as (live, second):
+        first = stopped_worker(place, f"{transaction}.{point}")
+        start = time.monotonic()
+        second._take_assignments()  # the claim by itself, without the first fold
+        taken = time.monotonic() - start
+        print(f"{transaction}.{point}: claimed after {taken:.2f} s")
+        assert sorted(second.partitions) == [0, 1]
+        assert taken < TAKEOVER_SECONDS_MAX
+        if transaction == "commit":
+            fold_on(second, live, TAKEOVER_SECONDS_MAX)
+            send(live, SOURCE, rows[400:])
+            fold_on(second, live, 10.0)
+        first.send_signal(signal.SIGCONT)
+        if transaction == "append":
+            send(live, SOURCE, rows[400:])
+            fold_on(second, live, 10.0)
+        killed = (transaction, point) == ("commit", "inside")
+        assert first.wait(10.0) == (-signal.SIGKILL if killed else EXIT_FENCED)
+        fold_on(second, live, 10.0)
+        matches_oracle(second, live, 800, seed)
+
+
+def test_a_worker_stopped_while_it_appends_does_not_hold_up_its_successor() -> None:
+    """It holds the append lock of an inbox, which its successor needs for the same messages."""
+    rows = first_rows(12, SOURCE, 400)
+    with site("partitions=2") as place, prepared(place, rows) as (live, second):
+        stopped_worker(place, "append.inside")
+        fold_on(second, live, TAKEOVER_SECONDS_MAX)
+        matches_oracle(second, live, 400, 12)
+
+
+def test_takeover_under_a_supervisor_stays_under_two_seconds() -> None:
+    took = []
+    with site("partitions=2") as place:
+        keeper = place.keeper(1)
+        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        with swarm.fleet.connect(place.url) as live:
+            for attempt in range(3):
+                meter = f"m-{attempt}"
+                receipt = live.send(swarm.Meter, meter, swarm.Beat(0))
+                live.wait_for(receipt, timeout=20.0)
+                time.sleep(0.07 * attempt)  # another moment between two heartbeats
+                (worker,) = children(keeper.pid)
+                os.kill(worker, signal.SIGSTOP)
+                start = time.monotonic()
+                receipt = live.send(swarm.Meter, meter, swarm.Beat(1))
+                live.wait_for(receipt, timeout=20.0)
+                took.append(time.monotonic() - start)
+        print("takeover after " + ", ".join(f"{seconds:.2f} s" for seconds in took))
+        assert max(took) < TAKEOVER_SECONDS_MAX
