@@ -62,6 +62,7 @@ def holdfast_here(
         contextlib.redirect_stderr(err),
     ):
         patch.chdir(cwd)
+        patch.setattr(sys, "path", list(sys.path))
         patch.setattr(sys, "argv", ["holdfast", *map(str, words)])
         patch.setattr(os, "environ", environment(variables))
         with pytest.raises(SystemExit) as ended:

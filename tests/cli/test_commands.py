@@ -4,6 +4,8 @@ files of events, diagrams, the version; and those of later releases say that the
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import time
@@ -189,10 +191,33 @@ def test_a_file_of_events(data: Path) -> None:
     (data / "events.ndjson").write_text("".join([*lines[:5000], "oops\n"]))
     done = holdfast_here(*words[:3], "--data", "data", cwd=data, code=2)
     refused(done, "events.ndjson: 4,096 events were sent, then line 5001:", "before it was sent")
+    (data / "events.ndjson").write_bytes(b'{"agent": "\xff"}\n')
+    done = holdfast_here(*words[:3], "--data", "data", cwd=data, code=2)
+    refused(done, "events.ndjson: line 1: ")
     refused(
         holdfast_here("send", "--file", "none.ndjson", "--data", "data", cwd=data, code=3),
         "none.ndjson: No such file",
     )
+
+
+def test_a_terminal_gets_a_table_and_no_control_characters(data: Path) -> None:
+    note = "[bold]\x1b[31mred"
+    words = ["send", "Drone/d-1", "Calibrate", json.dumps({"note": note}), "--data", "data"]
+    holdfast_here(*words, cwd=data)
+    with Running("fleet.py", "--data", "data", cwd=data):
+        last = holdfast_here("send", "Drone/d-1", "Status", "--data", "data", cwd=data).stdout
+        holdfast_here("state", "Drone", "--after", last.strip(), "--data", "data", cwd=data)
+    ours, theirs = pty.openpty()
+    command = [str(SCRIPT), "state", "Drone", "--data", "data"]
+    variables = environment({"COLUMNS": "200", "TERM": "xterm"})
+    done = subprocess.run(command, cwd=data, env=variables, stdout=theirs, check=True)
+    os.close(theirs)
+    text = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    assert "agent" in text
+    assert "Drone/d-1" in text
+    assert "note=[bold]\\x1b[31mred" in text
 
 
 def test_many_states_are_listed_page_by_page(place: Path) -> None:

@@ -63,7 +63,7 @@ def states(place: Path) -> dict[str, dict[str, object]]:
 def migrate(
     place: Path, fleet: str, *words: object, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    return holdfast("migrate", fleet, *words, "--data", "data", cwd=place, code=code)
+    return holdfast_here("migrate", fleet, *words, "--data", "data", cwd=place, code=code)
 
 
 def test_a_script(place: Path) -> None:
@@ -76,7 +76,8 @@ def test_a_script(place: Path) -> None:
     assert states(place) == before
     refused(holdfast("run", "two.py", "--data", "data", cwd=place, code=2), "Cart.battery")
 
-    done = migrate(place, "two.py", "--script", "migration.py")
+    words = ["migrate", "two.py", "--script", "migration.py", "--data", "data"]
+    done = holdfast(*words, cwd=place)
     assert done.stdout == "Cart: 9 of 9 states changed\n"
     expected: dict[str, dict[str, object]] = {
         key: {"metres": 10 + i, "charge": 0.99} for i, key in enumerate(CARTS)
@@ -159,9 +160,9 @@ def test_a_wrong_script_changes_nothing(place: Path, script: str, parts: list[st
 
 def test_what_else_is_refused(place: Path) -> None:
     refused(migrate(place, "two.py", "--script", "none.py", code=2), "none.py: no such file")
-    done = holdfast("migrate", "two.py", "--engine", "memory:", cwd=place, code=2)
+    done = holdfast_here("migrate", "two.py", "--engine", "memory:", cwd=place, code=2)
     refused(done, "memory:: keeps nothing")
-    done = holdfast("migrate", "two.py", "--data", "nowhere", cwd=place, code=2)
+    done = holdfast_here("migrate", "two.py", "--data", "nowhere", cwd=place, code=2)
     refused(done, "nowhere: no fleet here")
     (place / "other.py").write_text(CARTS_2.replace("Cart(", "Wagon(").replace("[Cart]", "[Wagon]"))
     done = migrate(place, "other.py", "--script", "migration.py", code=2)
@@ -169,7 +170,8 @@ def test_what_else_is_refused(place: Path) -> None:
     # None of this was noticed by the data: the first program still runs.
     with Running("one.py", "--data", "data", cwd=place) as running:
         wait_for(place, [send(place, CARTS[1], 1)])
-        done = migrate(place, "two.py", "--script", "migration.py", code=3)
+        words = ["migrate", "two.py", "--script", "migration.py", "--data", "data"]
+        done = holdfast(*words, cwd=place, code=3)
         refused(done, f"process {running.process.pid} runs this fleet already")
 
 

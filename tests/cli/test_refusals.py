@@ -75,6 +75,9 @@ def place(stored: Path, tmp_path: Path) -> Path:
         (["send", "Drone/d-1", "Status", "--source", "gcs"], ["without a sequence number"]),
         (["send", "Drone/d-1", "Status", "--seq", "1"], ["without a source"]),
         (["send"], ["send what to whom?"]),
+        (["send", "Drone/d-1", "Calibrate", "note=\udcff"], ["a value is no text"]),
+        (["send", "Drone/d-1", "Calibrate", '{"note": "\udcff"}'], ["is no JSON object"]),
+        (["pause", "Drone/d-1", "--reason", "\udcff"], ["--reason: say why on one line"]),
         (["state", "Drone/d-1", "--after", "soon"], ["'soon' is no receipt"]),
         (["state", "Drone/d-1", "--after", "7:1"], ["receipt 7:1 is of another fleet's data"]),
         (["actions", "--after", "nonsense"], ["cursor 'nonsense' is none of ours"]),
@@ -154,13 +157,21 @@ def test_both_names_of_the_engine(stored: Path) -> None:
 )
 def test_a_wrong_program(tmp_path: Path, program: str, parts: list[str]) -> None:
     (tmp_path / "fleet.py").write_text(program)
-    refused(holdfast("run", "fleet.py", "--data", "data", cwd=tmp_path, code=2), *parts)
+    refused(holdfast_here("run", "fleet.py", "--data", "data", cwd=tmp_path, code=2), *parts)
     assert not (tmp_path / "data").exists()
 
 
+def test_a_wrong_definition_in_a_process_of_its_own(tmp_path: Path) -> None:
+    program = DELIVERY.replace("    battery: float = 100.0\n", "    battery: float\n")
+    (tmp_path / "fleet.py").write_text(program)
+    done = holdfast("run", "fleet.py", "--data", "data", cwd=tmp_path, code=2)
+    line = program[: program.rindex("    battery: float\n")].count("\n") + 1
+    refused(done, f"fleet.py:{line}: Drone.battery has no default", "battery: float = 0.0")
+
+
 def test_no_program(tmp_path: Path) -> None:
-    refused(holdfast("run", "fleet.py", cwd=tmp_path, code=2), "fleet.py: no such file")
-    done = holdfast("diagram", "nothing.of.that.name", cwd=tmp_path, code=2)
+    refused(holdfast_here("run", "fleet.py", cwd=tmp_path, code=2), "fleet.py: no such file")
+    done = holdfast_here("diagram", "nothing.of.that.name", cwd=tmp_path, code=2)
     refused(done, "ModuleNotFoundError")
 
 
@@ -191,6 +202,17 @@ def test_older_classes_than_those_that_folded(place: Path) -> None:
         assert running.stop() == 0
     done = holdfast("run", "fleet.py", "--data", "data", cwd=place, code=3)
     refused(done, "newer classes have folded here", "run the newer program")
+
+
+def test_a_program_without_an_agent_that_is_stored(place: Path) -> None:
+    with Running("fleet.py", "--data", "data", cwd=place) as running:
+        receipt = holdfast("send", "Drone/d-1", "Status", "--data", "data", cwd=place).stdout
+        words = ["state", "Drone/d-1", "--after", receipt.strip(), "--data", "data"]
+        holdfast_here(*words, cwd=place)
+        assert running.stop() == 0
+    (place / "other.py").write_text(DELIVERY.replace("Drone", "Plane"))
+    done = holdfast("run", "other.py", "--data", "data", cwd=place, code=2)
+    refused(done, "Drone agents are stored", "keep the class")
 
 
 @pytest.mark.parametrize("words", [["run", "fleet.py"], ["state", "Drone"], ["actions"]])

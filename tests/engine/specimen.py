@@ -16,7 +16,16 @@ from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.commits import ANSWER, framed, letter
-from holdfast.testing.workbench import FLEET, Owner, append, messages, numbered, parcel, record
+from holdfast.testing.workbench import (
+    FLEET,
+    HandClock,
+    Owner,
+    append,
+    messages,
+    numbered,
+    parcel,
+    record,
+)
 
 SOURCES = [f"source-{n:02}" for n in range(20)]
 AGENTS = 150
@@ -26,7 +35,7 @@ LIMITS = Limits(segment_bytes=50_000_000, disk_reserve_bytes=1)
 def make(root: Path) -> None:
     """Two sealed segments and an open one; states in base and deltas; every kind of output."""
     SqliteEngine.create(root, FLEET, 2)
-    engine = SqliteEngine(root, LIMITS)
+    engine = SqliteEngine(root, LIMITS, HandClock())
     fields = (Field("lat", "float", True), Field("lon", "float", True))
     engine.catalog.register([Schema("event", f"Position{n}", fields) for n in range(5)])
     for number in range(2):
@@ -77,8 +86,9 @@ def _fill_state(engine: SqliteEngine, number: int) -> None:
 def settle(path: Path) -> None:
     """Everything into the file itself, nothing left beside it."""
     connection = apsw.Connection(str(path))
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    connection.close()
+    connection.execute("SELECT * FROM sqlite_schema").fetchall()  # or the WAL is not even opened
+    connection.close()  # the last one out moves the WAL into the file and removes it
+    assert not Path(f"{path}-wal").exists()
 
 
 def copy(root: Path, place: Path) -> Path:

@@ -73,7 +73,7 @@ class Both:
         return list(range(parcel.frame.count)) if fresh is None else fresh
 
     def contents(self) -> object:
-        tables = [self.connection.execute(f"SELECT * FROM {n}").fetchall() for n in rows.NAMES]
+        tables = [self.connection.execute(f"SELECT * FROM {n}").fetchall() for n in rows.KEYS]
         memory = self.memory
         return (
             tables,

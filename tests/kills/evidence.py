@@ -44,6 +44,8 @@ def wrong_actions(live: Live, oracle: Oracle) -> list[str]:
     found = _wrong_counts(
         "action", oracle.actions, [output(a.agent, a.key, a.action) for a in actions]
     )
+    if [a.id for a in actions] != _ids_by_pages(live):
+        found.append("paging through the actions gives others than reading them at once")
     ids = Counter(a.id for a in actions)
     found += [f"action id {name} occurs {count} times" for name, count in ids.items() if count > 1]
     for key, numbers in oracle.beats.items():
@@ -55,6 +57,16 @@ def wrong_actions(live: Live, oracle: Oracle) -> list[str]:
         if issued != expected:
             found.append(f"the actions of {key} are not its beats in order: {issued[:5]} …")
     found += _disordered(live)
+    return found
+
+
+def _ids_by_pages(live: Live) -> list[str]:
+    """What a subscriber with a cursor gets, put into the order of the partitions again."""
+    found: list[str] = []
+    cursor: str | None = None
+    while page := live.actions(after=cursor, most=300):
+        found += [action.id for action in page]
+        cursor = page.cursor
     return found
 
 

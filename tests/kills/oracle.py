@@ -117,6 +117,8 @@ class Oracle:
             drone.answers[pair] = chain_of(drone.answers.get(pair, ""), number)
         elif row.event == "Baton":
             self._handed(int(key[2:]), number, int(str(fields["left"])))
+        elif row.event == "Visit":
+            self.actions["Visitor", key, "Visited", (source, number)] += 1
         elif row.event == "Turn":
             self._turned(source, number, key, bool(fields["bad"]))
         else:

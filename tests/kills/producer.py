@@ -1,15 +1,15 @@
 """A producer process: sends its script until told to stop, and resends what it has no answer for.
 
-python -m tests.kills.producer URL SOURCE SEED PROGRESS
+python -m tests.kills.producer connect|open URL SOURCE SEED PROGRESS
 
 PROGRESS holds how many rows are acknowledged and how many may have been sent. A producer that
-starts again takes up at the first number or, to be a nuisance, a good way before it. SIGTERM: send
-on until nothing is in doubt, then end.
+starts again takes up at the first number or, to be a nuisance, a good way before it. Once there is
+a file PROGRESS.stop it sends on until nothing is in doubt, then ends. With `open` it is a program
+that runs the fleet itself.
 """
 
 import os
 import random
-import signal
 import sys
 import time
 from pathlib import Path
@@ -46,22 +46,16 @@ def event_of(row: Row) -> Event:
     return made
 
 
-def main(url: str, source: str, seed: str, progress_path: str) -> None:
-    stopping = False
-
-    def stop(number: int, frame: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
+def main(how: str, url: str, source: str, seed: str, progress_path: str) -> None:
     chance = random.Random(os.getpid())
-    progress = Progress(Path(progress_path))
+    progress, stop = Progress(Path(progress_path)), Path(f"{progress_path}.stop")
     at = max(0, progress.acknowledged - chance.randrange(REWIND_ROWS_MAX))
     script = rows(int(seed), source)
     for _ in range(at):
         next(script)
-    with swarm.fleet.connect(url) as live:
-        while not stopping or at < progress.attempted:
+    hold = swarm.fleet.open if how == "open" else swarm.fleet.connect
+    with hold(url) as live:
+        while not stop.exists() or at < progress.attempted:
             batch = [next(script) for _ in range(chance.choice(BATCHES))]
             at = batch[-1].number
             progress.note(0, at)
@@ -86,4 +80,4 @@ def send(live: Live, source: str, batch: list[Row]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

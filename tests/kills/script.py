@@ -11,6 +11,7 @@ SOURCES = ("north", "south")
 DRONES = 16
 METERS = 6
 VALVES = 3
+VISITORS = 40  # seldom enough that they expire between visits
 HOUR = 3600.0
 
 
@@ -42,6 +43,8 @@ def rows(seed: int, source: str) -> Iterator[Row]:
         elif roll < 0.60:
             agent, key, event = "Meter", f"m-{chance.randrange(METERS)}", "Pulse"
             fields["value"] = chance.choice((chance.randrange(1000), chance.randrange(600, 1000)))
+        elif roll < 0.62:
+            agent, key, event = "Visitor", f"x-{chance.randrange(VISITORS)}", "Visit"
         elif roll < 0.65:
             agent, key, event = "Meter", f"solo-{source}", "Beat"
             fields = {"number": number}

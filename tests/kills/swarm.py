@@ -18,6 +18,7 @@ METERS = 6
 VALVES = 3
 RING_AGAIN_SECONDS = 0.2
 SETTLE_SECONDS = 0.3
+EXPIRE_SECONDS = 0.3
 
 
 def link(chain: str, *parts: object) -> str:
@@ -85,6 +86,11 @@ class Turn(Event):
     source: str
     number: int
     bad: bool
+
+
+class Visit(Event):
+    source: str
+    number: int
 
 
 class HowMany(Event):
@@ -166,6 +172,11 @@ class Peak(Action):
 
 
 class Beaten(Action):
+    number: int
+
+
+class Visited(Action):
+    source: str
     number: int
 
 
@@ -369,6 +380,17 @@ class Valve(Agent, on_error="pause"):
         self.early += ctx.now < event.due
 
 
+class Visitor(Agent, expire_after=EXPIRE_SECONDS):
+    """Forgotten and born again all the time; what it emits must have an id of its own each time."""
+
+    visits: int = 0
+
+    @on
+    def came(self, event: Visit, ctx: Context) -> None:
+        self.visits += 1
+        ctx.emit(Visited(event.source, event.number))
+
+
 def hub_of(value: int) -> str:
     return f"h-{value % HUBS}"
 
@@ -381,4 +403,4 @@ def after_meter(key: str) -> str:
     return f"m-{(int(key[2:]) + 1) % METERS}"
 
 
-fleet = Fleet("swarm", agents=[Drone, Hub, Meter, Valve])
+fleet = Fleet("swarm", agents=[Drone, Hub, Meter, Valve, Visitor])

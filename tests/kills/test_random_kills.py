@@ -44,7 +44,7 @@ class Chaos:
         self.reader = self._reader()
 
     def _producer(self, source: str) -> subprocess.Popen[bytes]:
-        arguments = [self.site.url, source, str(self.seed), str(self._progress(source))]
+        arguments = ["connect", self.site.url, source, str(self.seed), str(self._progress(source))]
         return self.site.start(f"producer-{source}", ["tests.kills.producer", *arguments])
 
     def _progress(self, source: str) -> Path:
@@ -65,7 +65,7 @@ class Chaos:
         if victim == "keeper":
             ended(self.keeper)
             time.sleep(self.chance.choice((0.0, 0.3)))  # its workers may still run, or be gone
-            self.keeper = self.site.keeper(2)
+            self.keeper = self.site.keeper(self.chance.choice((1, 2, 2, 3)))  # others own others
         elif victim == "producer":
             source = self.chance.choice(SOURCES)
             ended(self.producers[source])
@@ -74,14 +74,15 @@ class Chaos:
             ended(self.reader)
             self.reader = self._reader()
         else:
-            workers = children(self.keeper.pid)
-            count = 2 if victim == "both workers" else 1
-            chosen = self.chance.sample(workers, min(count, len(workers)))
-            for pid in chosen:
-                os.kill(pid, signal.SIGKILL)
-            self.kills["worker"] += len(chosen)
+            self.kill_workers(2 if victim == "both workers" else 1)
             return
         self.kills[victim] += 1
+
+    def kill_workers(self, count: int) -> None:
+        workers = children(self.keeper.pid)
+        for pid in self.chance.sample(workers, min(count, len(workers))):
+            os.kill(pid, signal.SIGKILL)
+            self.kills["worker"] += 1
 
     def hang(self) -> None:
         """Stop a worker for longer than its supervisor is patient."""
@@ -101,7 +102,7 @@ class Chaos:
         """Let the producers finish; what they sent, per source, in order."""
         sent = {}
         for source, process in self.producers.items():
-            process.terminate()
+            Path(f"{self._progress(source)}.stop").touch()
             assert process.wait(30.0) == 0, self.site.log(f"producer-{source}")
             progress = Progress(self._progress(source))
             assert progress.acknowledged == progress.attempted
@@ -144,6 +145,8 @@ def _compare(chaos: Chaos, live: Live, oracle: Oracle, sent: dict[str, list[Row]
     chaos.repair()
     for key in sorted(paused):
         live.resume(swarm.Valve, key)
+        chaos.kill_workers(1)
+    _redrive(chaos, live, oracle)
     live.settle(timeout=30.0)
     settled(live, oracle)
     assert live.paused() == []
@@ -151,6 +154,15 @@ def _compare(chaos: Chaos, live: Live, oracle: Oracle, sent: dict[str, list[Row]
     assert evidence.wrong_actions(live, oracle) == []
     assert evidence.wrong_histories(live, sent, [f"d-{i}" for i in range(0, swarm.DRONES, 5)]) == []
     assert all(p.folded for p in live.positions().values()), "every partition had its share"
+
+
+def _redrive(chaos: Chaos, live: Live, oracle: Oracle) -> None:
+    """Dead letters fail again, once each, however often they are redriven."""
+    for letter in live.dead_letters()[:10]:
+        oracle.letters[evidence.output(letter.agent, letter.key, letter.event)] += 1
+        live.redrive(letter.id)
+        live.redrive(letter.id)
+    chaos.kill_workers(2)
 
 
 def settled(live: Live, oracle: Oracle, leave_out: tuple[str, ...] | list[str] = ()) -> None:
@@ -163,3 +175,28 @@ def settled(live: Live, oracle: Oracle, leave_out: tuple[str, ...] | list[str] =
     time.sleep(0.7)  # longer than any timer that could still ring a second time
     live.settle(timeout=30.0)
     assert evidence.wrong_states(live, oracle, leave_out) == []
+
+
+@pytest.mark.kill
+def test_a_program_that_runs_its_fleet_itself_may_be_killed_too() -> None:
+    seed, source = 4, SOURCES[0]
+    chance = random.Random(seed)
+    with site("partitions=2&segment_bytes=400000") as place:
+        place.environment["SWARM_FIXED"] = "1"
+        progress = place.folder / "progress"
+        arguments = ["tests.kills.producer", "open", place.url, source, str(seed), str(progress)]
+        for _ in range(8):
+            program = place.start("program", arguments)
+            before = Progress(progress).acknowledged
+            wait_until(lambda b=before: Progress(progress).acknowledged > b, 20.0, "it sends")  # type: ignore[misc]
+            time.sleep(chance.uniform(0.0, 0.4))
+            ended(program)
+        Path(f"{progress}.stop").touch()
+        assert place.start("program", arguments).wait(30.0) == 0, place.log("program")
+        place.keeper(1)
+        oracle = Oracle({source: first_rows(seed, source, Progress(progress).acknowledged)})
+        with swarm.fleet.connect(place.url) as live:
+            live.settle(timeout=30.0)
+            settled(live, oracle)
+            assert evidence.wrong_letters(live, oracle) == []
+            assert evidence.wrong_actions(live, oracle) == []

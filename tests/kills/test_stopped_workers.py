@@ -34,7 +34,8 @@ def prepared(place: Site, rows: list[Row]) -> Iterator[tuple[Live, Worker]]:
     engine = open_engine(place.url, "swarm", create_partitions=2)
     try:
         with swarm.fleet.connect(place.url) as live:
-            send(live, SOURCE, rows)
+            if rows:
+                send(live, SOURCE, rows)
             yield live, Worker(swarm.fleet, engine, [0, 1])
     finally:
         engine.close()
@@ -111,6 +112,19 @@ def test_a_worker_stopped_while_it_appends_does_not_hold_up_its_successor() -> N
         stopped_worker(place, "append.inside")
         fold_on(second, live, TAKEOVER_SECONDS_MAX)
         matches_oracle(second, live, 400, 12)
+
+
+def test_a_worker_killed_at_any_point_is_no_loss() -> None:
+    """One worker after the other dies, each at another point, the last one finishes."""
+    points = [f"{t}.{p}" for t in ("commit", "append") for p in ("before", "inside", "after")]
+    rows = first_rows(13, SOURCE, 100 * len(points))
+    with site("partitions=2") as place, prepared(place, []) as (live, last):
+        for number, point in enumerate(points):
+            send(live, SOURCE, rows[100 * number : 100 * number + 100])
+            worker = place.worker("0,1", f"{point}:{1 + number % 2}:kill")
+            assert worker.wait(15.0) == -signal.SIGKILL, point
+        fold_on(last, live, 10.0)
+        matches_oracle(last, live, len(rows), 13)
 
 
 def test_takeover_under_a_supervisor_stays_under_two_seconds() -> None:

@@ -202,6 +202,7 @@ def test_older_code_may_not_fold_what_newer_code_has_folded(tmp_path: Path) -> N
 def test_an_older_producer_goes_on_beside_newer_code(tmp_path: Path) -> None:
     url = engine_url("sqlite", tmp_path)
     old, new = first(), second()
+    old.fleet.open(url).close()
     with new.fleet.open(url) as live, old.fleet.connect(url) as producer:
         for event in (old.events["Go"](), old.events["Lift"](8)):
             producer.send(old.robot, "r-1", event)

@@ -151,6 +151,13 @@ def folded_alone(frames: Sequence[Append]) -> Bench:
 @example(
     plain_frames([[(Pausing, "a", Do(["fail"])), (Pausing, "a", Do(["every:0.5"]))]], 3.0), set()
 )
+@example(
+    plain_frames(
+        [[(Mortal, "a", Do(["add"]))], [(Mortal, "a", Do(["add"]))], [(Plain, "a", Do(["fail"]))]],
+        5.0,
+    ),
+    {1},
+)
 def test_cuts_change_nothing(frames: list[Append], cuts: set[int]) -> None:
     whole = folded(frames, set()).everything()
     assert folded(frames, set(range(1, 50))).everything() == whole

@@ -86,7 +86,7 @@ def column(draw: st.DrawFn, kind: str, count: int) -> tuple[list[object], Column
     return list(words), codes(words)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(filled_frames())
 def test_every_column_comes_back(
     made: tuple[Frame, dict[str, list[object]], dict[str, bytes]],

@@ -40,7 +40,7 @@ KEYS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,12}", fullmatch=True)
 AGENTS = st.sampled_from(["Car", "Garage"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(EVENTS, min_size=1, max_size=30))
 def test_mixed_classes_come_back_in_order(events: list[Event]) -> None:
     codebook = codebook_of(FLEET)
@@ -52,7 +52,7 @@ def test_mixed_classes_come_back_in_order(events: list[Event]) -> None:
     assert read_payload(Frame(len(events), again), codebook) == events
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), st.lists(EVENTS, min_size=1, max_size=20))
 def test_a_selection_keeps_rows_order_and_every_column(
     data: st.DataObject, events: list[Event]
@@ -122,7 +122,7 @@ def test_a_wrong_type_is_refused_with_the_field() -> None:
 # ---------------------------------------------------------------- inputs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(AGENTS, KEYS, EVENTS), min_size=1, max_size=20),
     st.booleans(),

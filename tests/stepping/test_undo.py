@@ -189,6 +189,14 @@ REASONS = {
 }
 
 
+def test_a_flood_of_failures_keeps_its_letters_small() -> None:
+    made = Bench(FRAGILE, codebook_of(FRAGILE))
+    made.send([(Fragile, "f-1", Try("memory"))] * 1_000)
+    assert len(made.letters) == 1_000
+    assert "Traceback" in made.letters[0].trace
+    assert re.fullmatch(r'File ".*test_undo.py", line \d+, in memory', made.letters[-1].trace)
+
+
 @pytest.mark.parametrize("what", REASONS)
 def test_every_way_to_fail_is_one_letter(what: str) -> None:
     made = Bench(FRAGILE, codebook_of(FRAGILE))

@@ -22,7 +22,7 @@ def fold_standard_input(fleet: Fleet, url: str, partitions: int) -> None:
     """Events in, actions out, until the input ends and nothing waits; future timers may."""
     engine = open_engine(url, fleet.name, create_partitions=partitions)
     with UntypedLive(engine, Embedded(fleet, engine)) as live:
-        lines = Lines(sys.stdin)
+        lines = Lines(sys.stdin.buffer)
         cursor = ""
         try:
             while not lines.ended:
@@ -45,13 +45,13 @@ def _print_actions(live: UntypedLive, cursor: str) -> str:
 class Lines:
     """Lines as they come, read on a thread, so that actions are shown while nothing comes."""
 
-    def __init__(self, file: Iterable[str]) -> None:
+    def __init__(self, file: Iterable[bytes]) -> None:
         self._queue: queue.Queue[Line | Exception | None] = queue.Queue(LINES_PER_SEND)
         self.ended = False
         # A daemon: a read that blocks must not keep the process from ending.
         threading.Thread(target=self._read, args=(file,), daemon=True).start()
 
-    def _read(self, file: Iterable[str]) -> None:
+    def _read(self, file: Iterable[bytes]) -> None:
         try:
             for line in numbered_lines(file):
                 self._queue.put(line)

@@ -8,6 +8,7 @@ is wrong, 3 anything else that Holdfast refuses, 130 interrupted. A traceback is
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import NamedTuple, NoReturn
@@ -132,6 +133,9 @@ def holdfast() -> None:
 
 
 def main() -> NoReturn:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a letter of somebody's data is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 

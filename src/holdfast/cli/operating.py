@@ -127,8 +127,8 @@ def _letter_json(letter: DeadLetter) -> dict[str, object]:
 def pause(url: str, agent: str, reason: str) -> None:
     """Hold one agent's events back until `resume`; nothing is lost. Prints a receipt."""
     name, key = agent_and_key(agent)
-    if not reason.strip():
-        raise UsageError("--reason is empty: say why, whoever resumes it will want to know")
+    if not reason.strip() or not reason.isprintable():
+        raise UsageError("--reason: say why on one line; whoever resumes it will want to know")
     with connect_untyped(url) as live:
         click.echo(receipt_text(live.pause(name, key, reason)))
 

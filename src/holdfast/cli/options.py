@@ -66,7 +66,7 @@ def event_values(schema: Schema, words: Sequence[str]) -> dict[str, object]:
 def _json_object(word: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(word, type=dict[str, object])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise UsageError(f"{word!r} is no JSON object: {error}") from None
 
 
@@ -77,6 +77,6 @@ def _field_value(schema: Schema, field: Field, text: str) -> object:
     try:
         value: object = msgspec.json.decode(text)
         UntypedReader(Schema(schema.kind, schema.name, (field,))).pack({field.name: value})
-    except (msgspec.MsgspecError, UsageError):
+    except (msgspec.MsgspecError, UnicodeError, UsageError):
         return text
     return value

@@ -17,7 +17,7 @@ from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Launcher
 from holdfast.runtime.loading import load_fleet
-from holdfast.runtime.schemas import agree, states_in_use
+from holdfast.runtime.schemas import agree, check_agents, states_in_use
 
 
 @click.command()
@@ -86,6 +86,7 @@ def _supervise(
 
 def _check_fit(fleet: Fleet, engine: SqliteEngine) -> None:
     """What a worker would be refused for is said here, once, before any of them starts."""
+    check_agents(fleet, engine)
     _, generation = agree(fleet, engine.catalog, states_in_use(engine))
     for number in range(len(engine.catalog.layout.partitions)):
         stored = generation_of(engine.root, number)

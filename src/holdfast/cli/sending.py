@@ -19,7 +19,7 @@ from holdfast.runtime.untyped import Address, UntypedLive, connect_untyped, rece
 
 LINES_PER_SEND = 4_096
 
-Line = tuple[int, str]
+Line = tuple[int, bytes]
 
 
 @click.command()
@@ -105,7 +105,7 @@ _decode = msgspec.json.Decoder(EventLine).decode
 _FORM = 'write {"agent": "Drone", "key": "d-1", "type": "Battery", "data": {"percent": 9}}'
 
 
-def numbered_lines(file: Iterable[str]) -> Iterator[Line]:
+def numbered_lines(file: Iterable[bytes]) -> Iterator[Line]:
     """Lines with their number; empty ones are skipped."""
     return ((number, line) for number, line in enumerate(file, start=1) if line.strip())
 
@@ -132,10 +132,10 @@ def send_lines(
     return receipt
 
 
-def _row(live: UntypedLive, line: str) -> Address:
+def _row(live: UntypedLive, line: bytes) -> Address:
     try:
         found = _decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise UsageError(f"{error}: {_FORM}") from None
     live.names.check_agent(found.agent)
     check_key(found.key)
@@ -160,7 +160,5 @@ def _send_file(url: str, path: str, source: str | None, seq: int | None, timeout
     click.echo(receipt_text(Receipt(tuple(sorted(reached.items())))))
 
 
-def _opened(path: str) -> IO[str]:
-    if path == "-":
-        return sys.stdin
-    return open(path, encoding="utf-8", errors="surrogateescape")
+def _opened(path: str) -> IO[bytes]:
+    return sys.stdin.buffer if path == "-" else open(path, "rb")

@@ -101,7 +101,7 @@ def introduce(run: DemoRun, kill_at: float | None, console: Console) -> None:
         f"{settings.rate:,.0f} events/s"
     )
     if kill_at is not None:
-        console.print(f"At {kill_at:g} s one worker gets a kill -9, and nobody is told.")
+        console.print(f"At {kill_at:g} s one worker process gets kill -9.")
     console.print()
 
 

@@ -213,8 +213,11 @@ class Comparison:
             else:
                 self._check_state(twin, state)
                 self._check_timers(twin, state)
-        strange = findings.faults["timers", "doubled"]
-        findings.due["timers"] = findings.stored["timers"] - strange
+        findings.due["timers"] = (
+            findings.stored["timers"]
+            + findings.faults["timers", "lost"]
+            - findings.faults["timers", "doubled"]
+        )
 
     def _check_state(self, twin: Twin, state: StoredState) -> None:
         expected = twin.state()

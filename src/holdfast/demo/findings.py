@@ -16,7 +16,7 @@ SUBJECTS = {
     "actions": "actions issued",
     "states": "states",
 }
-FAULTS = ("lost", "doubled", "out of order", "wrong")
+FAULTS = ("lost", "doubled", "out of order", "wrong")  # columns; rarer ones are told in words
 EXAMPLES_MAX = 3
 
 
@@ -53,6 +53,8 @@ class Findings:
 
     def show(self, console: Console) -> None:
         console.print(self._table())
+        if self.notes or self.examples:
+            console.print()
         for note in self.notes:
             console.print(f"  {escape(note)}")
         for (subject, fault), examples in self.examples.items():
@@ -83,7 +85,4 @@ class Findings:
                 count = self.faults[subject, fault]
                 counts.append(f"[bold red]{count:,}[/]" if count else "0")
             table.add_row(title, *counts)
-        rest = {key: n for key, n in self.faults.items() if key[1] not in FAULTS and n}
-        for (subject, fault), count in rest.items():
-            table.add_row(f"{subject} {fault}", "", f"[bold red]{count:,}[/]")
         return table

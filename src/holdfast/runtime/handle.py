@@ -140,15 +140,13 @@ class Handle:
                     return None
         return heads
 
-    def _reply_to(self, receipt: Receipt, who: str, deadline: float) -> object:
+    def _reply_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> object:
         """What the agent gave to `ctx.reply` for the one event that was asked."""
         partition, following = receipt.positions[0]
         view = self._engine.view(partition)
-        asked = time.monotonic()
         answer = self._poll(lambda: view.answer(following - 1), deadline)
         if answer is None:
-            waited = time.monotonic() - asked
-            raise TimedOut(f"{who} did not answer within {waited:.1f} s{self._reasons()}")
+            raise TimedOut(f"{who} did not answer within {timeout:g} s{self._reasons()}")
         if answer.status != "reply":
             raise AskFailed(f"{who}: {answer.text}")
         return self._instance(answer.schema, answer.row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
 from holdfast.errors import NotYet
@@ -19,6 +19,9 @@ from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
 
 A = TypeVar("A", bound=Agent)
+# Spelled as the standard library's own stubs do it: `live.state(Drone, key).battery` type-checks
+# where the caller knows that the agent exists, and `is None` where it does not.
+MaybeNone: TypeAlias = Any
 
 
 class Live(Handle):
@@ -78,7 +81,7 @@ class Live(Handle):
         """Send, and wait for what the handler gives to `ctx.reply`."""
         deadline = time.monotonic() + timeout
         receipt = self._sending.send([(agent, key, event)], None, None, timeout, asks=True)
-        return cast(Event, self._reply_to(receipt, f"{agent.__name__}/{key}", deadline))
+        return cast(Event, self._reply_to(receipt, f"{agent.__name__}/{key}", timeout, deadline))
 
     # Reading.
 
@@ -90,8 +93,8 @@ class Live(Handle):
         after: Receipt | None = None,
         timeout: float = SEND_SECONDS,
         at: object = None,
-    ) -> A | None:
-        """The committed state, or None. With `after`, one that includes those events."""
+    ) -> A | MaybeNone:
+        """The committed state, or None if there is none. With `after`, those events included."""
         if at is not None:
             raise NotYet("state(at=…) comes with a later release: see live.history")
         check_key(key)

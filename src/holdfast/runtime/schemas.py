@@ -66,6 +66,18 @@ def check_classes(
             _check_against_stored(fleet, schema, stored, in_use)
 
 
+def check_agents(fleet: FleetModel, engine: Engine) -> None:
+    """Raise SchemaError if agents are stored that the fleet has no class for."""
+    in_use = states_in_use(engine)
+    for schema_id, schema in engine.catalog.schemas().items():
+        gone = schema.kind == "state" and schema.name not in fleet.agents
+        if gone and in_use(schema_id, schema):
+            raise SchemaError(
+                f"{schema.name} agents are stored, but fleet {fleet.name!r} has no agent "
+                f"{schema.name}: keep the class, without handlers if it has nothing to do any more"
+            )
+
+
 def _check_against_stored(
     fleet: FleetModel, schema: Schema, stored: dict[int, Schema], in_use: InUse
 ) -> None:

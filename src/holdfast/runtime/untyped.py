@@ -71,7 +71,10 @@ class Names:
         reader = self._readers.get(schema_id)
         if reader is None:
             reader = self._readers[schema_id] = UntypedReader(schema)
-        row = reader.pack(values)
+        try:
+            row = reader.pack(values)
+        except UnicodeError as error:
+            raise UsageError(f"{name}: a value is no text ({error}): send it as UTF-8") from None
         if len(row) > EVENT_BYTES_MAX:
             raise UsageError(
                 f"{name} of {len(row):,} bytes exceeds the bound of {EVENT_BYTES_MAX:,}: "
@@ -153,7 +156,6 @@ class UntypedLive(Handle):
     def __init__(self, engine: Engine, embedded: Embedded | None = None) -> None:
         super().__init__(engine, Untyped(engine.catalog.schemas), embedded)
         self.names = Names(engine.catalog.fleet, engine.catalog.schemas)
-        self.engine = engine
         self._sending = UntypedSending(self.names, self._router)
 
     def send(
@@ -181,7 +183,7 @@ class UntypedLive(Handle):
         deadline = time.monotonic() + timeout
         rows = [Address(agent, key, event, values)]
         receipt = self._sending.send(rows, None, None, timeout, asks=True)
-        reply = self._reply_to(receipt, f"{agent}/{key}", deadline)
+        reply = self._reply_to(receipt, f"{agent}/{key}", timeout, deadline)
         assert isinstance(reply, Plain)
         return reply
 
@@ -197,7 +199,7 @@ class UntypedLive(Handle):
         self.names.check_agent(agent)
         check_key(key)
         if after is not None:
-            self.wait_for(self._checked(after), timeout=timeout)
+            self.wait_for(after, timeout=timeout)
         record = self._reading.record(agent, key)
         return None if record is None else self._state(record)
 
@@ -229,12 +231,12 @@ class UntypedLive(Handle):
         self.names.check_agent(agent)
         return self._resume(agent, key)
 
-    def _checked(self, receipt: Receipt) -> Receipt:
+    def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
+        """Until everything the receipt stands for is folded; it may come from anywhere."""
         partitions = len(self._router.layout.partitions)
-        for number, _ in receipt.positions:
-            if number >= partitions:
-                raise UsageError(f"receipt {receipt_text(receipt)} is of another fleet's data")
-        return receipt
+        if any(number >= partitions for number, _ in receipt.positions):
+            raise UsageError(f"receipt {receipt_text(receipt)} is of another fleet's data")
+        super().wait_for(receipt, timeout=timeout)
 
 
 def connect_untyped(url: str = DEFAULT_URL) -> UntypedLive:

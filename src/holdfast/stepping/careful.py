@@ -6,7 +6,6 @@ messages and an operator's commands. The stepper's fast loop hands over whatever
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutdatedCode, TryAgain
@@ -17,13 +16,13 @@ from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
 from holdfast.stepping.commit import Answer, Letter, Record
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import Fired
+from holdfast.stepping.reasons import place_of, reason_of, trace_of
 
 if TYPE_CHECKING:
     from holdfast.stepping.agenda import Entry
     from holdfast.stepping.stepper import Stepper
 
-TRACE_BYTES_MAX = 8_000
-ERROR_LENGTH_MAX = 2_000
+TRACES_PER_COMMIT_MAX = 256  # of more failures at once the letters tell the place only
 
 
 class CarefulFold:
@@ -128,7 +127,8 @@ class CarefulFold:
         except (Exception, SystemExit) as error:
             if self._interrupted:
                 raise
-            trace = storable(traceback.format_exc()[-TRACE_BYTES_MAX:])
+            whole = len(self.letters) < TRACES_PER_COMMIT_MAX
+            trace = trace_of(error) if whole else place_of(error)
             context._effects.rewind(mark)
             context._forget_draws()
             if image is not None:
@@ -346,16 +346,3 @@ class CarefulFold:
         self.gone[cell.agent_name, cell.key] = Record(
             cell.agent_name, cell.key, cell.version, kind.schema, b"", b"", now
         )
-
-
-def reason_of(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception as worse:
-        text = f"its text cannot be made ({type(worse).__name__})"
-    return storable(f"{type(error).__name__}: {text}"[:ERROR_LENGTH_MAX])
-
-
-def storable(text: str) -> str:
-    """Without the halves of characters that no encoding has."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

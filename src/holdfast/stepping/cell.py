@@ -99,8 +99,9 @@ class Kind:
 
     def place(self, cell: Cell) -> None:
         """Put a cell where it belongs now; one that was never committed and is new, nowhere."""
-        self.cells.pop(cell.key, None)
-        self.paused.pop(cell.key, None)
+        for where in (self.cells, self.paused):
+            if where.get(cell.key) is cell:
+                del where[cell.key]
         if cell.saved is None and cell.batch < 0:
             return
         paused = cell.extras is not None and bool(cell.extras.paused)

@@ -2,6 +2,8 @@
 
 Anything out of the ordinary raises, the stepper undoes the batch and folds it carefully instead.
 So handlers get snapshots: what they do to a list inside an event must not be seen the second time.
+The types of a state are checked once per batch, when it is stored: a value of a wrong type that a
+later event of the same batch replaces is not noticed.
 Two loops, because most frames are telemetry: one class of agents, and nothing differs from row to
 row but key and event.
 """

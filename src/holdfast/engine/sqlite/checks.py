@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -28,6 +29,19 @@ def verified(path: Path, what: str, row: Sequence[object]) -> Sequence[object]:
     if check_of(*row[:-1]) != row[-1]:
         raise damaged(path, f"{what} does not match its checksum")
     return row[:-1]
+
+
+def verified_rows(
+    connection: apsw.Connection, path: Path, table: str, keys: int
+) -> list[tuple[object, ...]]:
+    """All rows of a table, each checked, in the order of their first `keys` columns."""
+    rows: list[tuple[object, ...]] = connection.execute(f"SELECT * FROM {table}").fetchall()
+    for row in rows:
+        verified(path, f"a row of {table}", row)
+    names = [row[:keys] for row in rows]
+    if any(one >= other for one, other in pairwise(names)):
+        raise damaged(path, f"the rows of {table} are out of order")
+    return rows
 
 
 def frame_check(columns: Sequence[object], frame: bytes) -> int:

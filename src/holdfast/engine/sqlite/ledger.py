@@ -9,7 +9,13 @@ from typing import cast
 import apsw
 
 from holdfast.engine.admission import SourceRow
-from holdfast.engine.sqlite.checks import check_of, check_structure, prove_absent, verified
+from holdfast.engine.sqlite.checks import (
+    check_of,
+    check_structure,
+    prove_absent,
+    verified,
+    verified_rows,
+)
 
 TABLES = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, top INTEGER NOT NULL, stamp REAL NOT NULL,
@@ -25,7 +31,7 @@ CREATE TABLE ordered(
     PRIMARY KEY(source, key)
 ) WITHOUT ROWID;
 """
-NAMES = ("sources", "windows", "marks", "ordered")
+KEYS = {"sources": 1, "windows": 2, "marks": 1, "ordered": 2}  # columns of the primary key
 
 
 class SqliteLedger:
@@ -34,9 +40,13 @@ class SqliteLedger:
         self._path = path
 
     def check(self) -> None:
-        """No page of these tables is astray; each row is checked when it is read."""
-        for table in NAMES:
+        """Everything is in its place: for whoever is going to write here.
+
+        A write into a tree with one wrong key may move rows away from where they are looked for.
+        """
+        for table, keys in KEYS.items():
             check_structure(self._connection, self._path, table)
+            verified_rows(self._connection, self._path, table, keys)
 
     def _row(self, table: str, **key: object) -> Sequence[object] | None:
         wanted = " AND ".join(f"{name}=?" for name in key)

@@ -14,7 +14,13 @@ from typing import NamedTuple, cast
 import apsw
 
 from holdfast.engine.sqlite import ledger
-from holdfast.engine.sqlite.checks import check_of, frame_check, verified, verified_frame
+from holdfast.engine.sqlite.checks import (
+    check_of,
+    frame_check,
+    verified,
+    verified_frame,
+    verified_rows,
+)
 from holdfast.engine.sqlite.files import (
     create,
     damaged,
@@ -170,26 +176,19 @@ def is_new(path: Path) -> bool:
 def create_next(folder: Path, old: Segment) -> SegmentName:
     """The successor of `old`, with its counters and dedupe rows. Call with the append lock held."""
     head = old.head()._replace(sealed=False)
-    old.ledger.check()
     name = SegmentName(old.name.number + 1, head.next)
     path = folder / str(name)
     connection = create(path, _TABLES)
     try:
         with explained(path):
             _put_head(connection, head)
-            for table in ledger.NAMES:
-                _copy(table, old, connection)
+            for table, keys in ledger.KEYS.items():
+                rows = verified_rows(old.connection, old.path, table, keys)
+                if rows:
+                    holes = ", ".join("?" * len(rows[0]))
+                    connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)
         publish(connection, path)
     except BaseException:
         discard(connection, path)
         raise
     return name
-
-
-def _copy(table: str, old: Segment, connection: apsw.Connection) -> None:
-    rows = old.connection.execute(f"SELECT * FROM {table}").fetchall()
-    for row in rows:
-        verified(old.path, f"a row of {table}", row)
-    if rows:
-        holes = ", ".join("?" * len(rows[0]))
-        connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)
