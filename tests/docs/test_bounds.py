@@ -32,7 +32,8 @@ FIXED = {
     "silence of a worker, seconds": "SILENT_SECONDS",
     "time the answer to an ask is kept, seconds": "ANSWER_SECONDS",
     "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
-    "characters of the traceback in a dead letter": "TRACE_BYTES_MAX",
+    "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
+    "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
     "partitions": "PARTITIONS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.

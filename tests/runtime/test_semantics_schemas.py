@@ -11,9 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Action, Agent, Context, Event, Fleet, SchemaError, TimedOut, on
+from holdfast import (
+    Action,
+    Agent,
+    Context,
+    Event,
+    Fleet,
+    Live,
+    Receipt,
+    SchemaError,
+    TimedOut,
+    on,
+)
 from holdfast.errors import OutdatedCode
-from tests.runtime.semantics import World, engine_url, opened
+from tests.runtime.semantics import World, engine_url, opened, until
 
 FLEET_NAME = "evolving"
 
@@ -281,6 +292,13 @@ def test_an_agent_class_that_is_gone_is_named(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- newer producers
 
 
+def excuse(live: Live, receipt: Receipt) -> str:
+    """Why this does not get folded."""
+    with pytest.raises(TimedOut) as caught:
+        live.wait_for(receipt, timeout=0.05)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("what", ["a new event", "a new form of an event"])
 def test_what_a_newer_producer_sends_waits_for_newer_code(tmp_path: Path, what: str) -> None:
     url = engine_url("sqlite", tmp_path)
@@ -292,8 +310,7 @@ def test_what_a_newer_producer_sends_waits_for_newer_code(tmp_path: Path, what: 
         producer.send(new.robot, "r-1", newer)
         after = live.send(old.robot, "r-1", old.events["Lift"](2))
         name = "Rest" if what == "a new event" else "Lift"
-        with pytest.raises(TimedOut, match=f"event {name} is unknown to this program"):
-            live.wait_for(after, timeout=0.5)
+        until(lambda: f"event {name} is unknown to this program" in excuse(live, after), "an alarm")
         assert getattr(live.state(old.robot, "r-1"), "total", None) == 1, "what came before is in"
         assert live.positions()[0].folded == 2
         assert live.dead_letters() == []
@@ -313,8 +330,7 @@ def test_events_for_a_new_class_of_agents_wait_for_newer_code(tmp_path: Path) ->
     with old.fleet.open(url) as live, new.fleet.connect(url) as producer:
         producer.send(new.robot, "h-1", new.events["Lift"](2))
         after = live.send(old.robot, "r-1", old.events["Go"]())
-        with pytest.raises(TimedOut, match="agent Helper is unknown to this program"):
-            live.wait_for(after, timeout=0.5)
+        until(lambda: "agent Helper is unknown to this program" in excuse(live, after), "an alarm")
     with new.fleet.open(url) as live:
         live.settle()
         assert getattr(live.state(new.robot, "h-1"), "helped", None) == 1

@@ -163,6 +163,31 @@ def test_timers_due_at_one_time_fire_in_one_order_before_and_after_a_restart() -
     assert len(made.journal) == 9
 
 
+class Weigh(Event):
+    kilos: float
+
+
+class Scale(Agent):
+    text: str = ""
+
+    @on
+    def weigh(self, event: Weigh, ctx: Context) -> None:
+        self.text += f"{event.kilos} "
+        ctx.after(1.0, Weigh(3), name="again")
+
+
+def test_a_timer_brings_the_same_before_and_after_a_restart() -> None:
+    """A whole number given for a float is a float when it comes back, stored or not."""
+    made = Bench(FleetModel("scales", agents=[Scale]))
+    made.send([(Scale, "s-1", Weigh(1.5))], 1.0)
+    other = made.reopened()
+    for each in (made, other):
+        each.step([], 2.0)
+        state = each.state(Scale, "s-1")
+        assert isinstance(state, Scale)
+        assert state.text == "1.5 3.0 "
+
+
 # ---------------------------------------------------------------- what newer code wrote
 
 

@@ -43,8 +43,9 @@ class Comparison:
             pair = ((row.sender_agent, row.sender), name)
             self._delivered[pair].append((number, (row.name, row.values)))
         if folded:
-            self._now = max(self._now, row.stamp)
-            twin = self._twin(name)
+            if row.stamp > self._now:
+                self._now = row.stamp
+            twin = self._twins.get(name) or self._twin(name)
             if twin is not None:
                 twin.take(row.name, row.values, row.sender, self._now)
 

@@ -17,7 +17,7 @@ from holdfast.demo.script import Script
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.errors import DamagedData, UsageError
 
-FORMAT = 1
+FORMAT = 1  # grows when the script, the fleet or its rules change: old data has other truths
 _KNOWN = re.compile(
     r"demo\.json(\.new)?|sent\.json|fleet\.db(-wal|-shm|\.new.*)?|(holder|create)\.lock|p\d{3}"
 )

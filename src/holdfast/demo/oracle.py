@@ -9,7 +9,7 @@ changed here too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 Values = tuple[float, ...]  # all that this fleet sends are numbers; an int counts as float here
 
@@ -37,9 +37,16 @@ class Twin:
     """The part that all twins share: counting inputs, keeping timers, collecting outputs."""
 
     agent = ""
+    only_in: ClassVar[dict[str, str]] = {}  # events that one mode takes and no other
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.mode = ""
+        self.rules: dict[str, Callable[[Values, str], None]] = {
+            name.removeprefix("on_"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("on_")
+        }
         self.version = 0
         self.timers: dict[str, tuple[float, str, Values]] = {}  # name to due, event, values
         self.now = 0.0
@@ -51,15 +58,12 @@ class Twin:
 
     def take(self, name: str, values: Values, sender: str, now: float) -> None:
         """One input. Whatever an agent has no handler for leaves it as it is."""
-        rule: Callable[[Values, str], None] | None = getattr(self, f"on_{name}", None)
-        if rule is None or not self.takes(name):
+        rule = self.rules.get(name)
+        if rule is None or self.only_in.get(name, self.mode) != self.mode:
             return
         self.version += 1
         self.now = now
         rule(values, sender)
-
-    def takes(self, name: str) -> bool:
-        return True
 
     def fire(self, timer: str, due: float, name: str, values: Values) -> str | None:
         """Use up a timer that fired. What is wrong with that, if anything."""
@@ -86,6 +90,7 @@ class Twin:
 
 class DroneTwin(Twin):
     agent = "Drone"
+    only_in: ClassVar[dict[str, str]] = {"PadGranted": "waiting", "Charged": "charging"}
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -100,10 +105,6 @@ class DroneTwin(Twin):
         self.last_serial: float = 0
         self.told = 0
         self.grants: float = 0
-
-    def takes(self, name: str) -> bool:
-        needed = {"PadGranted": "waiting", "Charged": "charging"}.get(name)
-        return needed is None or needed == self.mode
 
     def tell(self, name: str, value: float) -> None:
         self.told += 1

@@ -55,7 +55,7 @@ class Script:
                     parcel += 1
                     yield Line(seq, key, "Order", (serials[number], parcel))
                 else:
-                    values = self._telemetry(random, step, serials[number])
+                    values = _telemetry(random.random(), step, serials[number])
                     yield Line(seq, key, "Telemetry", values)
             round_number += 1
 
@@ -63,9 +63,8 @@ class Script:
         seconds = round_number / self.rounds_per_second % SILENT_PERIOD
         return SILENT_FROM <= seconds < SILENT_TO
 
-    @staticmethod
-    def _telemetry(random: Random, step: int, serial: int) -> Values:
-        chance = random.random()
-        x, y = round(chance * 5000.0, 1), round(step % 997 * 5.0, 1)
-        altitude = 150.0 if chance * HIGH_ONE_IN < 1.0 else 60.0 + step % 40
-        return serial, x, y, altitude, 100.0 - step % CYCLE_ROUNDS * BATTERY_PER_ROUND
+
+def _telemetry(chance: float, step: int, serial: int) -> Values:
+    altitude = 150.0 if chance * HIGH_ONE_IN < 1.0 else 60.0 + step % 40
+    battery = 100.0 - step % CYCLE_ROUNDS * BATTERY_PER_ROUND
+    return serial, int(chance * 5000.0) / 2, step % 997 * 2.5, altitude, battery

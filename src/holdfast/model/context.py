@@ -12,7 +12,7 @@ from holdfast.errors import NotYet, UsageError
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import check_key, shortened
 from holdfast.model.rng import Random, seed_of
-from holdfast.model.snapshot import snapshot
+from holdfast.model.snapshot import as_stored, snapshot
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent
@@ -281,7 +281,7 @@ class Context:
                 "bound: name them so that they replace each other, or cancel some"
             )
         due = max(due, self.now + TIMER_SECONDS_MIN)
-        timer = timers[name] = Timer(name, due, snapshot(event), period)
+        timer = timers[name] = Timer(name, due, as_stored(event), period)
         self._effects.armed.append(Armed(self._subject, timer))
 
     def _next_serial(self) -> int:

@@ -12,7 +12,8 @@ from holdfast.errors import HoldfastError
 from holdfast.model.types import TypeTree, part, parts
 
 _T = TypeVar("_T")
-_decoders: dict[type, msgspec.msgpack.Decoder[object] | None] = {}
+_decoders: dict[type, msgspec.msgpack.Decoder[object] | None] = {}  # None: nothing to copy
+_all_decoders: dict[type, msgspec.msgpack.Decoder[object]] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -22,9 +23,23 @@ def snapshot(value: _T) -> _T:
     try:
         decoder = _decoders[kind]
     except KeyError:
-        decoder = _decoders[kind] = None if is_unchangeable(kind) else msgspec.msgpack.Decoder(kind)
-    if decoder is None:
-        return value
+        decoder = _decoders[kind] = None if is_unchangeable(kind) else _decoder_of(kind)
+    return value if decoder is None else _copied(value, decoder)
+
+
+def as_stored(value: _T) -> _T:
+    """A copy in any case: a whole number for a float, say, is a float after it was stored, and must
+    be one before."""
+    return _copied(value, _decoder_of(type(value)))
+
+
+def _decoder_of(kind: type) -> msgspec.msgpack.Decoder[object]:
+    if kind not in _all_decoders:
+        _all_decoders[kind] = msgspec.msgpack.Decoder(kind)
+    return _all_decoders[kind]
+
+
+def _copied(value: _T, decoder: msgspec.msgpack.Decoder[object]) -> _T:
     try:
         return decoder.decode(_encode(value))  # type: ignore[return-value]
     except (msgspec.MsgspecError, HoldfastError, TypeError, ValueError, OverflowError):

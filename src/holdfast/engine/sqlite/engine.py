@@ -26,7 +26,7 @@ from holdfast.engine.sqlite import segment, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
 from holdfast.engine.sqlite.inbox import SqliteInbox, wake
-from holdfast.engine.sqlite.locks import HolderLock
+from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock, system_clock
@@ -111,7 +111,16 @@ class SqliteEngine:
                 self._states[number] = owned
                 self._claims[number] = claim
                 self._listen(number)
+                self._free_inboxes(owned.predecessor)
                 yield Granted(claim)
+
+    def _free_inboxes(self, predecessor: ProcessIdentity | None) -> None:
+        """A worker stopped while it appends holds an inbox that all others need: end it."""
+        if predecessor is None or not predecessor.stopped:
+            return
+        folders = [_folder(self.root, n) for n in range(len(self.catalog.layout.partitions))]
+        if any(predecessor.pid in Turnstile.holders(folder, "append") for folder in folders):
+            predecessor.end()
 
     def load(self, claim: Claim) -> Loaded:
         view = self.view(claim.partition)

@@ -306,7 +306,7 @@ def wake(fifo: Path) -> None:
         return
     try:
         os.write(descriptor, b"x")
-    except BlockingIOError:
-        return  # the pipe is full of wake-ups already
+    except (BlockingIOError, BrokenPipeError):
+        return  # full of wake-ups already, or the owner died a moment ago
     finally:
         os.close(descriptor)

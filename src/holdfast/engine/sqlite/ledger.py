@@ -16,6 +16,7 @@ from holdfast.engine.sqlite.checks import (
     verified,
     verified_rows,
 )
+from holdfast.engine.sqlite.files import damaged
 
 TABLES = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, top INTEGER NOT NULL, stamp REAL NOT NULL,
@@ -56,7 +57,10 @@ class SqliteLedger:
         if row is None:
             prove_absent(self._connection, self._path, table, key)
             return None
-        return verified(self._path, f"dedupe of {' '.join(map(str, key.values()))}", row)
+        what = f"dedupe of {' '.join(map(str, key.values()))}"
+        if row[: len(key)] != tuple(key.values()):  # a search in a damaged tree may end anywhere
+            raise damaged(self._path, f"{what} is not where it was")
+        return verified(self._path, what, row)
 
     def _put(self, table: str, *values: object) -> None:
         holes = ", ".join("?" * (len(values) + 1))

@@ -25,13 +25,8 @@ class ProcessIdentity(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                text = file.read()
-        except OSError:
-            return None
-        fields = text[text.rindex(")") + 2 :].split()
-        if fields[0] == "Z":
+        fields = _process_fields(pid)
+        if not fields or fields[0] == "Z":
             return None
         return cls(pid, int(fields[19]), system_clock().boot)
 
@@ -43,6 +38,11 @@ class ProcessIdentity(NamedTuple):
     def alive(self) -> bool:
         return ProcessIdentity.of(self.pid) == self
 
+    @property
+    def stopped(self) -> bool:
+        """By SIGSTOP or Ctrl-Z: what it holds, it holds until somebody acts."""
+        return self.alive and _process_fields(self.pid)[:1] == ["T"]
+
     def end(self, seconds: float = 1.0) -> None:
         """SIGKILL exactly this process and wait until it is gone."""
         if not self.alive:
@@ -53,6 +53,16 @@ class ProcessIdentity(NamedTuple):
             time.sleep(0.005)
 
 
+def _process_fields(pid: int) -> list[str]:
+    """What the kernel says of a process from its state on; nothing if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,6 +71,21 @@ def _try_lock(descriptor: int) -> bool:
             return False
         raise
     return True
+
+
+def _holder_of(path: Path) -> int | None:
+    """Who holds the lock of a file, by the pid written into it; None if nobody does."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if _try_lock(descriptor):
+            return None
+        text = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(descriptor)
 
 
 class Turnstile:
@@ -84,7 +109,6 @@ class Turnstile:
             self._poll(self._main, deadline)
         finally:
             fcntl.flock(self._queue, fcntl.LOCK_UN)
-        os.pwrite(self._main, f"{os.getpid():<12}".encode(), 0)
 
     def release(self) -> None:
         fcntl.flock(self._main, fcntl.LOCK_UN)
@@ -93,17 +117,24 @@ class Turnstile:
         attempt = 0
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
-                holder = os.pread(self._main, 12, 0).decode(errors="replace").strip()
+                holder = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
                 raise Busy(
                     f"{self._name}: process {holder or '?'} has held the append lock too long: "
                     "if it is stopped, continue or end it"
                 )
             time.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
             attempt += 1
+        os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
 
     def close(self) -> None:
         os.close(self._queue)
         os.close(self._main)
+
+    @staticmethod
+    def holders(folder: Path, name: str) -> set[int]:
+        """The processes that hold it now or stand first in its queue."""
+        pids = (_holder_of(folder / f"{name}.{part}") for part in ("queue", "lock"))
+        return {pid for pid in pids if pid is not None}
 
 
 class HolderLock:
@@ -127,19 +158,7 @@ class HolderLock:
 
     def holder(self) -> int | None:
         """The pid that holds the lock, if anybody does."""
-        if self._descriptor is not None:
-            return os.getpid()
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            if _try_lock(descriptor):
-                return None
-            text = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
-            return int(text) if text.isdigit() else None
-        finally:
-            os.close(descriptor)
+        return os.getpid() if self._descriptor is not None else _holder_of(self._path)
 
     def release(self) -> None:
         if self._descriptor is not None:

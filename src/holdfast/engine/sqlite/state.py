@@ -127,6 +127,7 @@ class SqliteState:
         self._deltas = 0
         self._delta_bytes = 0
         self._inherited = False  # there are deltas that an earlier owner wrote
+        self.predecessor: ProcessIdentity | None = None  # who owned it before the claim
 
     # Claiming.
 
@@ -161,6 +162,7 @@ class SqliteState:
 
     def _claim(self, partition: int, generation: int) -> Claim:
         facts = about(self._connection)
+        self.predecessor = owner_of(facts)
         stored_generation = int(facts["generation"])
         if stored_generation > generation:
             raise OutdatedCode(

@@ -88,7 +88,7 @@ class SqliteView:
             if row is None:
                 prove_absent(self._connection, self._path, "base", {"agent": agent, "key": key})
                 self._check_structure_of("base")
-            return None if row is None else self._base_record(row)
+            return None if row is None else self._base_record(row, (agent, key))
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         """Every agent, as of one commit, in order of class and key."""
@@ -99,7 +99,7 @@ class SqliteView:
                 record
                 for row in self._connection.execute("SELECT * FROM base")
                 if (row[0], row[1]) not in changed
-                for record in [self._base_record(row)]
+                for record in [self._base_record(row, row[:2])]
             ]
         everything += [r for r in changed.values() if not r.gone]
         everything.sort(key=lambda r: (r.agent, r.key))
@@ -130,14 +130,16 @@ class SqliteView:
         found = self._deltas.get(delta_id)
         if found is None:
             row = self._connection.execute("SELECT * FROM delta WHERE id=?", (delta_id,)).fetchone()
-            if row is None:
+            if row is None or row[0] != delta_id:
                 raise damaged(self._path, f"delta {delta_id} cannot be found")
             verified_frame(self._path, f"delta {delta_id}", row)
             records = read_delta(Frame.decode(cast(bytes, row[1])))
             found = self._deltas[delta_id] = {(r.agent, r.key): r for r in records}
         return found
 
-    def _base_record(self, row: tuple[object, ...]) -> Record:
+    def _base_record(self, row: tuple[object, ...], name: Sequence[object]) -> Record:
+        if row[:2] != name:  # a search in a damaged tree may end at any row
+            raise damaged(self._path, f"the state of {name[0]}/{name[1]} is not where it was")
         return Record(*verified(self._path, f"the state of {row[0]}/{row[1]}", row))  # type: ignore[arg-type]
 
     # Outputs.
@@ -159,18 +161,21 @@ class SqliteView:
         with self._one_moment():
             head = read_head(self._connection, self._path).head
             end = head.actions_next if table == "actions" else head.journal_next
+            if first >= end:
+                return []
             rows = self._connection.execute(query, (first, most)).fetchall()
-            if first < end and (not rows or cast(int, rows[0][0]) > first):
+            if not rows or cast(int, rows[0][0]) > first:
                 self._check_structure_of(table)
         runs: _Runs = []
         for row in rows:
             verified_frame(self._path, f"{table} {row[0]}", row)
             runs.append(cast("tuple[int, int, float, bytes]", row[:4]))
-        reached = [run[0] + run[1] for run in runs]
-        starts = [run[0] for run in runs[1:]] + ([end] if len(runs) < most else [])
-        if any(a != b for a, b in zip(reached, starts, strict=False)):
-            raise damaged(self._path, f"{table} between {first} and {end} are missing")
-        return [run for run in runs if run[0] + run[1] > first]
+        edges = [max(first, runs[0][0]), *[run[0] + run[1] for run in runs]] if runs else []
+        if any(run[0] != edge for run, edge in zip(runs[1:], edges[1:], strict=False)) or (
+            runs and (edges[1] <= first or (len(runs) < most and edges[-1] != end))
+        ):
+            raise damaged(self._path, f"some {table} between {first} and {end} are missing")
+        return runs
 
     def letters(self) -> list[tuple[Letter, bool]]:
         with self._one_moment():
@@ -191,6 +196,8 @@ class SqliteView:
                 raise damaged(self._path, f"dead letter {letter_id} is missing")
             return None
         letter, redriven = self._letter(row)
+        if letter.id != letter_id:
+            raise damaged(self._path, f"dead letter {letter_id} is not where it was")
         return None if redriven else letter
 
     def _letter(self, row: Sequence[object]) -> tuple[Letter, bool]:
@@ -207,7 +214,9 @@ class SqliteView:
                 prove_absent(self._connection, self._path, "answers", {"position": position})
                 self._check_structure_of("answers")
                 return None
-        _, _, body = verified(self._path, f"the answer at {position}", row)
+        found, _, body = verified(self._path, f"the answer at {position}", row)
+        if found != position:
+            raise damaged(self._path, f"the answer at {position} is not where it was")
         return msgspec.msgpack.decode(cast(bytes, body), type=Answer)
 
     def sent_next(self) -> dict[int, int]:
