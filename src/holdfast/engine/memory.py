@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.engine.admission import SourceRow, admit
 from holdfast.engine.port import (
+    APPEND_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -185,7 +186,9 @@ class MemoryEngine:
         self._changed = threading.Condition()
         self._woken = False
 
-    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
         with self._changed:
             results = [self._append_one(self._partitions[partition], p) for p in parcels]
             if partition in self._granted:

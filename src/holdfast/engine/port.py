@@ -29,6 +29,8 @@ from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, L
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
+APPEND_SECONDS = 5.0  # ten times the longest append seen on a slow disk
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -146,8 +148,13 @@ class Engine(Protocol):
     @property
     def catalog(self) -> Catalog: ...
 
-    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
-        """Append all parcels in one transaction; a refused one does not hold up the others."""
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        """Append all parcels in one transaction; a refused one does not hold up the others.
+
+        Raises Busy when others do not let it have its turn within `wait_seconds`.
+        """
 
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
         """Frames from the one that holds `position` on, about `events_max` events of them."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from holdfast.errors import UsageError
 
 SLOTS = 1024
+SPREAD = 0x9E3779B1
 KEY_LENGTH_MAX = 128
 
 _grammar = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -51,8 +52,12 @@ def shortened(value: object, most: int = 60) -> str:
 
 
 def slot_of(key: str) -> int:
-    """The published placement of a key. It depends on nothing but the key and never changes."""
-    return zlib.crc32(key.encode()) % SLOTS
+    """The published placement of a key. It depends on nothing but the key and never changes.
+
+    CRC-32 of the key, multiplied by SPREAD modulo 2**32, the upper ten bits of that. The CRC alone
+    would put d-0 to d-9 side by side.
+    """
+    return (zlib.crc32(key.encode()) * SPREAD & 0xFFFFFFFF) >> 22
 
 
 @dataclass(frozen=True)
@@ -84,4 +89,4 @@ class Layout:
         return cls(tuple(range(a, b) for a, b in pairwise(edges)))
 
     def partition_of(self, key: str) -> int:
-        return self._partition_by_slot[zlib.crc32(key.encode()) % SLOTS]
+        return self._partition_by_slot[slot_of(key)]

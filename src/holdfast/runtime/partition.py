@@ -21,6 +21,7 @@ from holdfast.stepping.stepper import Stepper
 EVENTS_PER_COMMIT_MAX = 65_536
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
+LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
 _CONDEMNED = "it ended its worker again and again, also when it was folded alone"
@@ -182,7 +183,7 @@ class Partition:
         for line in commit.logs:
             level = logging.getLevelName(line.level.upper())
             _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text)
-        for letter in commit.letters:
+        for letter in commit.letters[:LETTERS_LOGGED]:
             _log.warning(
                 "dead letter %d.%d: %s/%s: %s",
                 self.number,
@@ -191,6 +192,8 @@ class Partition:
                 letter.key,
                 letter.error,
             )
+        if len(commit.letters) > LETTERS_LOGGED:
+            _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:
             self._alone = False
 

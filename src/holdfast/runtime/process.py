@@ -89,6 +89,7 @@ def _loop(worker: Worker, engine: Engine) -> None:
 
 def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
+    logging.getLogger("holdfast.agent").setLevel(logging.INFO)  # ctx.log is for people to read
     try:
         return run(*sys.argv[1:6])
     except (YourBug, TheirBug, GiveUp) as error:

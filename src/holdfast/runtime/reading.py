@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from holdfast.engine.port import Engine, View
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 from holdfast.model.schema import Schema, UntypedReader
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
@@ -194,7 +194,10 @@ class Reading:
         while position < end:
             batch = view.frames(position, 65_536)
             if not batch:
-                break
+                raise DamagedData(
+                    f"the partition of {key} has folded up to {end}, but its inbox ends at "
+                    f"{position}: `holdfast doctor --salvage` lists what is intact"
+                )
             for stored in batch:
                 position = stored.first + stored.count
                 if needle in stored.frame:

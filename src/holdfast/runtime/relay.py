@@ -15,6 +15,7 @@ from holdfast.stepping.commit import Outgoing
 from holdfast.stepping.frame import Frame
 
 PARCELS_AT_ONCE = 64
+TURN_SECONDS = 0.2  # the worker has other things to do than to queue behind a stopped process
 
 
 class Relay:
@@ -57,7 +58,7 @@ class Relay:
             for out in batch
         ]
         try:
-            results = self._engine.append(destination, parcels)
+            results = self._engine.append(destination, parcels, TURN_SECONDS)
         except TryAgain as refusal:
             return refusal
         for result in results:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from holdfast.engine.admission import SEQ_MAX, WINDOW
-from holdfast.engine.port import Engine, Parcel, Taken
+from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
@@ -45,24 +45,25 @@ class Group:
         self._queueing = threading.Lock()
         self._turn = threading.Lock()
 
-    def append(self, parcel: Parcel) -> Taken:
+    def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
         waiting = _Waiting(parcel)
         with self._queueing:
             self._queue.append(waiting)
         with self._turn:
             if waiting.result is None:
-                self._append_all()
+                self._append_all(wait_seconds)
         if isinstance(waiting.result, Taken):
             return waiting.result
         assert waiting.result is not None
         raise waiting.result
 
-    def _append_all(self) -> None:
+    def _append_all(self, wait_seconds: float) -> None:
         with self._queueing:
             batch, self._queue = self._queue, []
         results: Sequence[Taken | Exception]
         try:
-            results = self._engine.append(self._partition, [w.parcel for w in batch])
+            parcels = [waiting.parcel for waiting in batch]
+            results = self._engine.append(self._partition, parcels, wait_seconds)
         except Exception as error:
             results = [error] * len(batch)
         for waiting, result in zip(batch, results, strict=True):
@@ -114,7 +115,8 @@ class Router:
         attempt = 0
         while True:
             try:
-                return self._groups[partition].append(parcel)
+                patience = max(0.0, min(APPEND_SECONDS, deadline - time.monotonic()))
+                return self._groups[partition].append(parcel, patience)
             except TryAgain as refusal:
                 pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
                 if time.monotonic() + pause > deadline:
@@ -156,6 +158,8 @@ class Courier(Generic[R]):
         try:
             for partition, parcel in self._parcels(rows, name, first, event_time, previous, asks):
                 taken = self._router.append(partition, parcel, timeout)
+                if asks and not taken.new:
+                    raise TimedOut("the question may have been sent before: ask again")
                 positions.append((partition, taken.next))
         except Exception as error:
             if own and isinstance(error, (TryAgain, TimedOut)):

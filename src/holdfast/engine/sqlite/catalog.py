@@ -90,7 +90,15 @@ class SqliteCatalog:
                 except BaseException:
                     _rollback(self._connection)
                     raise
+                self._checkpoint()
             return known
+
+    def _checkpoint(self) -> None:
+        """A lost WAL would give an id out twice: what is registered goes into the file at once."""
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            pass  # somebody reads; the next registration moves it
 
     def _known(self) -> dict[str, int]:
         return {cast(str, row[1]): cast(int, row[0]) for row in self._rows("schemas")}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.port import (
+    APPEND_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -87,8 +88,10 @@ class SqliteEngine:
 
     # Producers.
 
-    def append(self, partition: int, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
-        return self._inbox(partition).append(parcels)
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        return self._inbox(partition).append(parcels, wait_seconds)
 
     # Owners.
 

@@ -13,7 +13,7 @@ from holdfast.engine.admission import admit
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Limits, Parcel, Taken
 from holdfast.engine.sqlite.files import damaged, explained, last_written, remove, wal_bytes
-from holdfast.engine.sqlite.locks import Turnstile
+from holdfast.engine.sqlite.locks import Turnstile, Witness
 from holdfast.engine.sqlite.segment import (
     InboxHead,
     Segment,
@@ -26,7 +26,7 @@ from holdfast.errors import Backlog, DiskFull, HoldfastError, TryAgain
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
-LOCK_SECONDS = 5.0  # ten times the longest append seen on a slow disk
+ROTATE_SECONDS = 5.0  # how long upkeep waits for its turn: it has time
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
 READERS_MAX = 4  # segments open for reading
 _BACKLOG_AGE_SECONDS = 0.05  # how old the folded position may be when the backlog is judged
@@ -48,6 +48,7 @@ class SqliteInbox:
         self._folded = folded
         self._folded_seen = (-1.0, 0)
         self._turnstile = Turnstile(folder, "append")
+        self._witness = Witness(folder / "appended")
         self._appending = threading.Lock()
         self._open: Segment | None = None
         self._reading = threading.Lock()
@@ -56,14 +57,17 @@ class SqliteInbox:
 
     # Appending. One thread of this process at a time, one process at a time.
 
-    def append(self, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
+    def append(self, parcels: Sequence[Parcel], wait_seconds: float) -> list[Taken | Exception]:
         """1 queue, 2 find the newest segment, 3 one transaction, 4 unlock, 5 wake the owner."""
         with self._appending:
-            self._turnstile.acquire(LOCK_SECONDS)
+            self._turnstile.acquire(wait_seconds)
             try:
                 segment = self._newest()
                 self._faults("append.before")
                 results = self._transaction(segment, parcels)
+                reached = [result.next for result in results if isinstance(result, Taken)]
+                if reached:
+                    self._witness.note(reached[-1])
                 self._faults("append.after")
                 if segment.bytes_used() > self._limits.segment_bytes:
                     self._try_to_rotate(segment)
@@ -85,14 +89,22 @@ class SqliteInbox:
         newest = Segment(self.folder, list_segments(self.folder)[-1])
         with explained(newest.path):
             newest.ledger.check()
-            self._refuse_sealed(newest.name, newest.head())
+            head = newest.head()
+            self._check_newest(newest.name, head, self._witness.seen())
+        folded = self._folded()
+        if head.next < folded:
+            raise damaged(newest.path, f"it ends at {head.next}, but {folded} events were folded")
         self._open = newest
         return newest
 
-    def _refuse_sealed(self, name: SegmentName, head: InboxHead) -> None:
+    def _check_newest(self, name: SegmentName, head: InboxHead, seen: int) -> None:
+        """The newest segment is the newest there was, and holds all that was acknowledged."""
         if head.sealed:
             following = self.folder / str(SegmentName(name.number + 1, head.next))
             raise damaged(following, "the file is missing")
+        if head.next < seen:
+            wal = self.folder / f"{name}-wal"
+            raise damaged(wal, f"it ends at position {head.next}, {seen} was acknowledged")
 
     def _transaction(self, segment: Segment, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
         connection = segment.connection
@@ -173,7 +185,7 @@ class SqliteInbox:
     def rotate(self) -> None:
         """Start a new segment now, so that retention may unlink the one that is open."""
         with self._appending:
-            self._turnstile.acquire(LOCK_SECONDS)
+            self._turnstile.acquire(ROTATE_SECONDS)
             try:
                 segment = self._newest()
                 if segment.head().next > segment.name.first:
@@ -205,16 +217,16 @@ class SqliteInbox:
         with self._reading:
             before: SegmentName | None = None
             while True:
+                seen = self._witness.seen()
                 newest = list_segments(self.folder)[-1]
                 segment = self._reader(newest)
                 if segment is not None:
                     with explained(segment.path):
                         head = segment.head()
-                    if newest == before:  # sealed, and still nothing came after it
-                        self._refuse_sealed(newest, head)
-                    if not head.sealed:
+                    if not head.sealed or newest == before:
+                        self._check_newest(newest, head, seen)
                         return head
-                    before = newest
+                    before = newest  # sealed in this moment: look for what came after it
 
     def marks(self) -> dict[str, int]:
         with self._reading:
@@ -296,6 +308,7 @@ class SqliteInbox:
                 segment.close()
             self._readers.clear()
             self._turnstile.close()
+            self._witness.close()
 
 
 def wake(fifo: Path) -> None:

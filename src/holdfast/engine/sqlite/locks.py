@@ -13,6 +13,7 @@ from typing import NamedTuple
 from holdfast.engine.stamping import system_clock
 from holdfast.errors import Busy, InUse
 
+_LOOK_SECONDS = 0.1  # whoever looks who holds a lock takes it for less than this
 _POLL_SECONDS = (0.00005, 0.00005, 0.0001, 0.0002, 0.0005, 0.001)
 
 
@@ -88,6 +89,39 @@ def _holder_of(path: Path) -> int | None:
         os.close(descriptor)
 
 
+def _sign(descriptor: int) -> None:
+    """Who holds it, for the message to those who wait. On a full disk it stays unsaid."""
+    try:
+        os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
+    except OSError:
+        pass
+
+
+class Witness:
+    """How far something has come, noted beside it after each durable step, without a sync.
+
+    It outlives the process, and at a power failure lags at most. So what it has seen must be
+    there; if it is not, a WAL was lost, cut or damaged, which SQLite takes for a torn last write.
+    """
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+
+    def note(self, reached: int) -> None:
+        try:
+            os.pwrite(self._descriptor, f"{reached:<20}".encode(), 0)
+        except OSError:
+            pass  # a witness that saw nothing says nothing
+
+    def seen(self) -> int:
+        text = os.pread(self._descriptor, 20, 0).strip()
+        return int(text) if text.isdigit() else 0
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
 class Turnstile:
     """A lock that appenders of several processes get in turn.
 
@@ -124,7 +158,7 @@ class Turnstile:
                 )
             time.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
             attempt += 1
-        os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
+        _sign(descriptor)
 
     def close(self) -> None:
         os.close(self._queue)
@@ -146,14 +180,18 @@ class HolderLock:
 
     def acquire(self) -> None:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if not _try_lock(descriptor):
+        deadline = time.monotonic() + _LOOK_SECONDS
+        while not _try_lock(descriptor):
+            if time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS / 10)
+                continue
             holder = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise InUse(
                 f"{self._path.parent}: process {holder or '?'} runs this fleet already: "
                 "stop it first, or use fleet.connect(…) to send and read beside it"
             )
-        os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
+        _sign(descriptor)
         self._descriptor = descriptor
 
     def holder(self) -> int | None:

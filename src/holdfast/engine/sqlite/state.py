@@ -19,7 +19,7 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified
 from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
-from holdfast.engine.sqlite.locks import ProcessIdentity
+from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.errors import Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit, Head, Record
 
@@ -123,6 +123,7 @@ class SqliteState:
         self._faults = faults
         self._lock = threading.Lock()
         self._connection = open_existing(self.path)
+        self._witness = Witness(folder / "committed")
         self._pending: dict[tuple[str, str], Record] = {}
         self._deltas = 0
         self._delta_bytes = 0
@@ -170,6 +171,9 @@ class SqliteState:
                 f"{stored_generation}, this program has {generation}): run the newer program"
             )
         head, epoch, deltas = read_head(self._connection, self.path)
+        if head.commits < self._witness.seen():
+            wal = Path(f"{self.path}-wal")
+            raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         attempts, alone_until = self._attempts(facts, head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
         claimed: dict[str, str | int] = {
@@ -240,6 +244,7 @@ class SqliteState:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+            self._witness.note(commit.head.commits)
             self._faults("commit.after")
             self._remember(commit)
 
@@ -347,6 +352,7 @@ class SqliteState:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            self._witness.close()
             os.close(self._marker)
 
 

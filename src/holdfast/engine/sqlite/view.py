@@ -20,6 +20,7 @@ from holdfast.engine.sqlite.checks import (
 )
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
+from holdfast.engine.sqlite.locks import Witness
 from holdfast.engine.sqlite.state import about, owner_of, read_head
 from holdfast.stepping.cell import read_delta
 from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
@@ -38,6 +39,14 @@ class SqliteView:
         self._connection = open_existing(self._path)
         self._deltas: dict[int, dict[tuple[str, str], Record]] = {}
         self._structure_seen: dict[str, float] = {}
+        self._check_witness(Witness(folder / "committed"))
+
+    def _check_witness(self, witness: Witness) -> None:
+        seen = witness.seen()  # first, as commits go on
+        witness.close()
+        found = self.head().commits
+        if found < seen:
+            raise damaged(Path(f"{self._path}-wal"), f"of {seen} commits {found} are left")
 
     def head(self) -> Head:
         with self._lock, explained(self._path):
@@ -167,14 +176,16 @@ class SqliteView:
             if not rows or cast(int, rows[0][0]) > first:
                 self._check_structure_of(table)
         runs: _Runs = []
+        reached = first
         for row in rows:
             verified_frame(self._path, f"{table} {row[0]}", row)
-            runs.append(cast("tuple[int, int, float, bytes]", row[:4]))
-        edges = [max(first, runs[0][0]), *[run[0] + run[1] for run in runs]] if runs else []
-        if any(run[0] != edge for run, edge in zip(runs[1:], edges[1:], strict=False)) or (
-            runs and (edges[1] <= first or (len(runs) < most and edges[-1] != end))
-        ):
-            raise damaged(self._path, f"some {table} between {first} and {end} are missing")
+            run = cast("tuple[int, int, float, bytes]", row[:4])
+            if (runs and run[0] != reached) or run[0] + run[1] <= first:
+                raise damaged(self._path, f"some {table} from {reached} on are missing")
+            reached = run[0] + run[1]
+            runs.append(run)
+        if runs and len(runs) < most and reached != end:
+            raise damaged(self._path, f"{table} from {reached} to {end} are missing")
         return runs
 
     def letters(self) -> list[tuple[Letter, bool]]:
