@@ -6,6 +6,7 @@ there any more; it ends itself when user code makes no progress.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import resource
@@ -27,6 +28,7 @@ from holdfast.runtime.worker import Worker
 EVENT_SECONDS_MAX = 2.0  # one event that runs longer than this is an endless loop
 EXIT_FENCED = 4
 EXIT_STUCK = 6
+_PR_SET_PDEATHSIG = 1
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -58,6 +60,7 @@ class Heart(threading.Thread):
 
 def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _end_with_the_supervisor()
     heart = Heart(int(pipe))
     heart.start()
     if int(memory):
@@ -71,6 +74,14 @@ def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str)
     housekeeper.stop()
     engine.close()
     return EXIT_FENCED if worker.fenced else 0
+
+
+def _end_with_the_supervisor() -> None:
+    """The kernel ends us when our parent dies, also while we are stopped and cannot notice."""
+    supervisor = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(EXIT_FENCED)  # it died before we could ask for that
 
 
 def _loop(worker: Worker, engine: Engine) -> None:

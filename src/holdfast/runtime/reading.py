@@ -195,8 +195,8 @@ class Reading:
             batch = view.frames(position, 65_536)
             if not batch:
                 raise DamagedData(
-                    f"the partition of {key} has folded up to {end}, but its inbox ends at "
-                    f"{position}: `holdfast doctor --salvage` lists what is intact"
+                    f"p{self._layout.partition_of(key):03d}: {end} events were folded, but the "
+                    f"inbox ends at {position}: `holdfast doctor --salvage` lists what is intact"
                 )
             for stored in batch:
                 position = stored.first + stored.count
