@@ -153,6 +153,28 @@ def test_damage_is_named_and_the_rest_examined(url: str, live: Live, tmp_path: P
     assert done.stderr == ""
 
 
+def test_salvage_lists_what_is_intact(url: str, live: Live, tmp_path: Path) -> None:
+    for i in range(20):
+        live.send(Robot, f"r-{i}", Went(metres=1.0))
+    live.settle()
+    live.close()
+    root = Checkup(url).root
+    words = ["doctor", "--salvage", "--engine", url]
+    text = holdfast_here(*words, cwd=tmp_path).stdout
+    assert {line[:4] for line in text.splitlines()} == {"ok  "}
+    assert "fleet.db" in text
+    for more in ("", "-wal", "-shm"):
+        Path(f"{root / 'p001' / 'state.db'}{more}").unlink(missing_ok=True)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    text = holdfast_here(*words, cwd=tmp_path, code=1).stdout
+    assert [line[5:20].strip() for line in text.splitlines() if line.startswith("bad")] == [
+        "p001/state.db"
+    ]
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+    done = holdfast_here("doctor", "--salvage", "--data", "nowhere", cwd=tmp_path, code=2)
+    refused(done, "nowhere: no directory")
+
+
 def test_no_data_newer_data_no_directory(url: str, live: Live, tmp_path: Path) -> None:
     live.close()
     assert findings(f"{url}-none")["directory"].level == "bad"

@@ -20,9 +20,9 @@ from holdfast.engine.sqlite.files import open_existing
 from holdfast.engine.sqlite.segment import Segment, list_segments
 from holdfast.engine.sqlite.state import put_head, read_head
 from holdfast.engine.urls import open_engine
-from holdfast.stepping.cell import delta_frame
 from holdfast.stepping.frame import Frame, integers, rows
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.records import delta_frame
 from holdfast.stepping.rows import raw_payload, read_raw_payload, select
 
 Choose = Callable[[Frame], bool]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,12 +37,12 @@ def make(root: Path, *, settled: bool = True) -> None:
     engine = SqliteEngine(root, LIMITS, HandClock())
     fields = (Field("lat", "float", True), Field("lon", "float", True))
     engine.catalog.register([Schema("event", f"Position{n}", fields) for n in range(5)])
-    for number in range(2):
-        _fill_inbox(engine, number)
-        _fill_state(engine, number)
+    _fill_inbox(engine, 0)
+    _fill_state(engine, 0)
     engine.close()
-    for path in [] if not settled else [*root.rglob("*.db"), *root.rglob("*.seg")]:
-        settle(path)
+    if settled:
+        for path in [*root.rglob("*.db"), *root.rglob("*.seg")]:
+            settle(path)
 
 
 def _fill_inbox(engine: SqliteEngine, number: int) -> None:
@@ -119,38 +118,37 @@ def everything(root: Path) -> dict[str, object]:
 
 def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "schemas", lambda: {i: s.to_json() for i, s in engine.catalog.schemas().items()}
-    for number in range(2):
-        try:
-            view = engine.view(number)
-        except Exception as error:
-            yield f"{number}", partial(_fail, error)
-            continue
-        for name in ("head", "incarnation", "inbox_first", "inbox_next", "letters", "marks"):
-            yield f"{number} {name}", getattr(view, name)
-        for name in ("sent_next", "outbox", "owner"):
-            yield f"{number} {name}", getattr(view, name)
-        yield f"{number} frames", partial(_frames, engine, number)
-        yield f"{number} records", lambda v=view: list(v.records())  # type: ignore[misc]
-        yield f"{number} actions", partial(view.actions, 0, 100)
-        yield f"{number} journal", partial(view.journal, 0, 100)
-        for n in range(AGENTS):
-            yield f"{number} d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")
-        for n in range(6):
-            yield f"{number} letter {n}", partial(view.letter, n)
-            yield f"{number} answer {n}", partial(view.answer, n)
-            yield f"{number} action {n}", partial(view.actions, n, 1)
-        for position in (0, 103, 104, 207, 208, 311):
-            yield f"{number} frame at {position}", partial(engine.read, number, position, 1)
+    try:
+        view = engine.view(0)
+    except Exception as error:
+        yield "view", partial(_fail, error)
+        return
+    for name in ("head", "incarnation", "inbox_first", "inbox_next", "letters", "marks"):
+        yield name, getattr(view, name)
+    for name in ("sent_next", "outbox", "owner"):
+        yield name, getattr(view, name)
+    yield "frames", partial(_frames, engine)
+    yield "records", lambda: list(view.records())
+    yield "actions", partial(view.actions, 0, 100)
+    yield "journal", partial(view.journal, 0, 100)
+    for n in range(AGENTS):
+        yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")
+    for n in range(6):
+        yield f"letter {n}", partial(view.letter, n)
+        yield f"answer {n}", partial(view.answer, n)
+        yield f"action {n}", partial(view.actions, n, 1)
+    for position in (0, 103, 104, 207, 208, 311):
+        yield f"frame at {position}", partial(engine.read, 0, position, 1)
 
 
 def _fail(error: Exception) -> None:
     raise error
 
 
-def _frames(engine: SqliteEngine, number: int) -> list[StoredFrame]:
+def _frames(engine: SqliteEngine) -> list[StoredFrame]:
     frames: list[StoredFrame] = []
     position = 0
-    while batch := engine.read(number, position, 50):
+    while batch := engine.read(0, position, 50):
         frames += batch
         position = batch[-1].first + batch[-1].count
     return frames
@@ -164,12 +162,11 @@ def repeats(root: Path) -> dict[str, object]:
     except Exception as error:
         return {"engine": error}
     try:
-        for number, source in itertools.product(range(2), SOURCES):
+        for source in SOURCES:
             try:
-                one = numbered(source, range(15))
-                found[f"{number} {source}"] = append(engine, one, number).new
+                found[source] = append(engine, numbered(source, range(15))).new
             except Exception as error:
-                found[f"{number} {source}"] = error
+                found[source] = error
     finally:
         engine.close()
     return found

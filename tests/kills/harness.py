@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.model.keys import Layout
+
 ROOT = Path(__file__).parents[2]
 SWARM = "tests.kills.swarm:fleet"
 
@@ -26,6 +28,12 @@ def wait_until(look: Callable[[], object], seconds: float, what: str) -> float:
             raise AssertionError(f"not within {seconds:g} s: {what}")
         time.sleep(0.01)
     return time.monotonic() - start
+
+
+def key_in(partition: int, of: int) -> str:
+    """A key that lives in a partition."""
+    layout = Layout.even(of)
+    return next(k for i in range(1000) if layout.partition_of(k := f"k-{i}") == partition)
 
 
 def process_state(pid: int) -> str:

@@ -9,11 +9,11 @@ import pytest
 from holdfast import Live
 from holdfast.engine.urls import open_engine
 from tests.kills import evidence, floods, swarm
-from tests.kills.harness import children, ended, site, wait_until
+from tests.kills.harness import children, ended, key_in, site, wait_until
 from tests.kills.oracle import Oracle
 from tests.kills.producer import send
 from tests.kills.script import SOURCES, first_rows
-from tests.kills.test_producers import FLOODS, key_in
+from tests.kills.test_producers import FLOODS
 
 SOURCE = SOURCES[1]
 pytestmark = pytest.mark.kill

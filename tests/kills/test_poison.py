@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -15,17 +14,11 @@ import pytest
 
 from holdfast import Agent, Event, Live
 from tests.kills import traps
-from tests.kills.harness import Site, children, site, wait_until
+from tests.kills.harness import Site, children, key_in, site, wait_until
 
 TRAPS = "tests.kills.traps:fleet"
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
 pytestmark = pytest.mark.kill
-
-
-def key_in(partition: int, of: int) -> str:
-    """A key that the published hash puts into a partition."""
-    names = (f"w-{i}" for i in range(1000))
-    return next(n for n in names if zlib.crc32(n.encode()) % 1024 * of // 1024 == partition)
 
 
 def keeper_of(place: Site, workers: int, memory: int = 0) -> int:
@@ -82,20 +75,36 @@ def test_a_handler_that_raises_past_exception_does_not_end_the_fleet(how: str) -
             assert letters_of(live) == Counter({("w-0", traps.Trap(how)): 1})
 
 
-def test_an_agent_that_pauses_keeps_the_event_that_kills_and_all_behind_it() -> None:
-    """Met while held events are folded again: the agent pauses again, and all others go on."""
+def test_a_pausing_agent_keeps_the_event_that_kills_and_all_behind_it() -> None:
     with site("partitions=1", TRAPS) as place:
         keeper_of(place, 1)
         with traps.fleet.connect(place.url) as live:
-            live.pause(traps.Guarded, "g-0")
             walk(live, traps.Guarded, "g-0", traps.Trap("exit"))
-            live.resume(traps.Guarded, "g-0")
             live.send(traps.Guarded, "g-1", traps.Step(1))
-            live.settle(timeout=30.0)
+            live.settle(timeout=20.0)
             states = dict(live.states(traps.Guarded))
             assert states["g-0"].steps == list(range(30))
             assert states["g-1"].steps == [1]
             assert [(p.key, p.held) for p in live.paused()] == [("g-0", 31)]
+            assert live.dead_letters() == []
+
+
+@pytest.mark.parametrize("agent", [traps.Walker, traps.Guarded])
+def test_an_agent_that_kills_when_it_is_resumed_stays_paused(
+    agent: type[traps.Walker] | type[traps.Guarded],
+) -> None:
+    """All held events are folded for one command, which fails as a whole; the others go on."""
+    with site("partitions=1", TRAPS) as place:
+        keeper_of(place, 1)
+        with traps.fleet.connect(place.url) as live:
+            live.send(agent, "a", traps.Step(100))
+            live.pause(agent, "a")
+            walk(live, agent, "a", traps.Trap("exit"))
+            live.resume(agent, "a")
+            live.send_many([(agent, "a", traps.Step(60)), (agent, "b", traps.Step(1))])
+            live.settle(timeout=20.0)
+            assert {key: state.steps for key, state in live.states(agent)} == {"a": [100], "b": [1]}
+            assert [(p.key, p.held) for p in live.paused()] == [("a", 62)]
             assert live.dead_letters() == []
 
 
@@ -117,6 +126,22 @@ def test_deaths_from_outside_are_not_blamed_on_events() -> None:
             assert state is not None
             assert state.steps == list(range(600))
             assert live.dead_letters() == []
+
+
+@pytest.mark.xfail(
+    strict=True, reason="MemoryError is taken for the event's failure: every event is buried"
+)
+def test_a_worker_that_leaks_memory_buries_no_innocent_event() -> None:
+    """Which event meets the bound is chance: a fresh worker folds it without trouble."""
+    with site("partitions=1", TRAPS) as place:
+        keeper_of(place, 1, MEMORY_BYTES_MAX)
+        with traps.fleet.connect(place.url) as live:
+            live.send_many([(traps.Walker, "w-0", traps.Hoard(n)) for n in range(120)])
+            live.settle(timeout=30.0)
+            assert live.dead_letters() == []
+            state = live.state(traps.Walker, "w-0")
+            assert state is not None
+            assert state.steps == list(range(120))
 
 
 def folding(place: Site) -> bool:

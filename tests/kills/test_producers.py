@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import time
-import zlib
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -12,18 +10,12 @@ import pytest
 from holdfast import Live
 from holdfast.engine.urls import open_engine
 from tests.kills import floods
-from tests.kills.harness import Site, process_state, site, wait_until
+from tests.kills.harness import Site, key_in, process_state, site, wait_until
 
 FLOODS = "tests.kills.floods:fleet"
 AT_ONCE_SECONDS = 0.5
 Producer = subprocess.Popen[bytes]
 pytestmark = pytest.mark.kill
-
-
-def key_in(partition: int, of: int) -> str:
-    """A key that the published hash puts into a partition."""
-    names = (f"p-{i}" for i in range(1000))
-    return next(n for n in names if zlib.crc32(n.encode()) % 1024 * of // 1024 == partition)
 
 
 def laid_out(place: Site, partitions: int) -> None:
@@ -118,12 +110,3 @@ def test_a_producer_that_stops_in_its_append_holds_up_no_other_partition() -> No
             assert pool.drops == 5 + 2 * 2, "every message has arrived once"
         print("folded after " + ", ".join(f"{seconds:.2f} s" for seconds in took))
         assert max(took) < 2.0
-
-
-def test_the_keys_are_where_they_should_be(tmp_path: Path) -> None:
-    """The tests above rely on the published hash."""
-    with floods.fleet.open(f"sqlite:{tmp_path / 'data'}?partitions=2") as live:
-        for partition in (0, 1):
-            key = key_in(partition, 2)
-            receipt = live.send(floods.Pool, key, floods.Drop("x", 1, key, 0))
-            assert [number for number, _ in receipt.positions] == [partition]

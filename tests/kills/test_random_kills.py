@@ -24,7 +24,7 @@ from tests.kills.script import SOURCES, Row, first_rows
 
 SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KILL_SEEDS", "1,2").split(",")]
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "36"))
-VICTIMS = {"worker": 8, "both workers": 1, "keeper": 4, "producer": 4, "reader": 2}
+VICTIMS = {"worker": 8, "two workers": 1, "keeper": 4, "producer": 4, "reader": 2, "everyone": 1}
 SETTINGS = "partitions=4&segment_bytes=400000"  # several segments within one run
 
 
@@ -61,28 +61,47 @@ class Chaos:
             assert process.poll() is None, f"{process.args!r} ended with {process.returncode}"
 
     def kill(self) -> None:
+        """One process or more, and at once what must run again, as an init system would."""
         victim = self.chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
-        if victim == "keeper":
-            ended(self.keeper)
-            time.sleep(self.chance.choice((0.0, 0.3)))  # its workers may still run, or be gone
-            self.keeper = self.site.keeper(self.chance.choice((1, 2, 2, 3)))  # others own others
+        if victim == "two workers":
+            self.kill_workers(2)
+        elif victim == "worker":
+            self.kill_workers(1)
+        elif victim == "keeper":
+            self.kill_keeper()
         elif victim == "producer":
-            source = self.chance.choice(SOURCES)
-            ended(self.producers[source])
-            self.producers[source] = self._producer(source)
+            self.kill_producer(self.chance.choice(SOURCES))
         elif victim == "reader":
-            ended(self.reader)
-            self.reader = self._reader()
+            self.kill_reader()
         else:
-            self.kill_workers(2 if victim == "both workers" else 1)
-            return
-        self.kills[victim] += 1
+            self.kill_workers(9)
+            self.kill_reader()
+            for source in SOURCES:
+                self.kill_producer(source)
+            self.kill_keeper()
 
     def kill_workers(self, count: int) -> None:
         workers = children(self.keeper.pid)
         for pid in self.chance.sample(workers, min(count, len(workers))):
             os.kill(pid, signal.SIGKILL)
             self.kills["worker"] += 1
+
+    def kill_keeper(self) -> None:
+        """Its workers may still run when the next one starts theirs, which own other partitions."""
+        ended(self.keeper)
+        time.sleep(self.chance.choice((0.0, 0.3)))
+        self.keeper = self.site.keeper(self.chance.choice((1, 2, 2, 3)))
+        self.kills["keeper"] += 1
+
+    def kill_producer(self, source: str) -> None:
+        ended(self.producers[source])
+        self.producers[source] = self._producer(source)
+        self.kills["producer"] += 1
+
+    def kill_reader(self) -> None:
+        ended(self.reader)
+        self.reader = self._reader()
+        self.kills["reader"] += 1
 
     def hang(self) -> None:
         """Stop a worker for longer than its supervisor is patient."""

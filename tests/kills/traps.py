@@ -5,6 +5,8 @@ import time
 
 from holdfast import Agent, Context, Event, Fleet, on
 
+CACHE: list[bytearray] = []
+
 
 class Step(Event):
     number: int
@@ -17,6 +19,12 @@ class Slow(Event):
 
 class Trap(Event):
     how: str
+
+
+class Hoard(Event):
+    """Not fatal by itself: it keeps a little memory for ever, as a bug in a cache would."""
+
+    number: int
 
 
 class Snap(Event):
@@ -47,6 +55,11 @@ class Walker(Agent):
             ctx.after(0.05, Snap())
         else:
             spring(event.how)
+
+    @on
+    def hoarded(self, event: Hoard, ctx: Context) -> None:
+        CACHE.append(bytearray(8 * 1024 * 1024))
+        self.steps.append(event.number)
 
     @on
     def snapped(self, event: Snap, ctx: Context) -> None:

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.options import engine_option
 from holdfast.cli.output import text_of
+from holdfast.errors import UsageError
 
 
 @click.command()
@@ -61,4 +62,12 @@ def _print_finding(level: str, subject: str, text: str, advice: str) -> None:
 
 
 def _salvage(root: Path) -> None:
-    raise NotImplementedError(root)
+    from holdfast.engine.sqlite.salvage import salvage
+
+    if not root.is_dir():
+        raise UsageError(f"{root}: no directory: name the one with the damaged data")
+    report = salvage(root)
+    for line in report.lines():
+        click.echo(text_of(line))
+    if not report.intact:
+        click.get_current_context().exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
@@ -50,8 +51,7 @@ class Embedded:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                if not self._worker.tick() and not self._stopping:
-                    self._engine.wait(self._worker.idle_seconds())
+                self._worker.turn(time.sleep)
         except BaseException as error:
             self._failure = error
             _log.exception("the worker stopped")

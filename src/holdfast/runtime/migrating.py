@@ -25,8 +25,8 @@ from holdfast.model.schema import Kind, RowReader, Schema, UntypedReader
 from holdfast.runtime.loading import line_of, module_from_file
 from holdfast.runtime.schemas import check_classes, register, states_in_use
 from holdfast.runtime.untyped import check_fields
-from holdfast.stepping.cell import delta_frame
 from holdfast.stepping.commit import Commit, Record
+from holdfast.stepping.records import delta_frame
 
 Script = Callable[[str, str, dict[str, object]], dict[str, object] | None]
 COMMIT_BYTES = 32 * 1024 * 1024  # half of what a frame may hold; one commit for most partitions

@@ -21,6 +21,8 @@ from holdfast.stepping.stepper import Stepper
 EVENTS_PER_COMMIT_MAX = 65_536
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
+LINGER_EVENTS = 1_000  # a commit of this many means that producers send without a pause
+LINGER_SECONDS = 0.01
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
@@ -52,6 +54,7 @@ class Partition:
         self._instant = clock()
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
+        self.linger_seconds = 0.0
         self._rest_until = 0.0
         self._last_moved = 0.0
         self._alone = claim.alone
@@ -85,6 +88,7 @@ class Partition:
         """One turn: 1 finish what waits, 2 fold, 3 commit, 4 relay. True if anything moved."""
         if self._resting(self._clock().wall):
             return False
+        position = self.position
         try:
             now = self._tell_time()
             if self._pending is None:
@@ -102,7 +106,18 @@ class Partition:
             return False
         if moved:
             self._last_moved = now
+            self._judge_load(self.position - position)
         return moved
+
+    def _judge_load(self, events: int) -> None:
+        """Much came at once, and it was all there was: soon there is more, so let it gather.
+
+        A commit costs its syncs and every agent it changed, however many events changed it. The
+        pause is as long as the work was, so that it costs at most half of the time there is.
+        """
+        took = self._clock().uptime - self._instant.uptime
+        gather = LINGER_EVENTS <= events < self._events_max
+        self.linger_seconds = min(LINGER_SECONDS, took) if gather else 0.0
 
     def _tell_time(self) -> float:
         """The clock, as long as it does not outrun time: timers must not fire by a jump."""
@@ -137,14 +152,19 @@ class Partition:
         self._engine.folding(self.claim, self.position)
         self.folding = True
         try:
-            return self.stepper.step(batch, clock, relayed, alone=self._alone, condemned=condemned)
+            commit = self.stepper.step(
+                batch, clock, relayed, alone=self._alone, condemned=condemned
+            )
         except Exception:
             self._relay.delivered = relayed
             self._load()  # memory may be half-way: start again from what is committed
+            self._engine.folding(self.claim, None)
             raise
         finally:
             self.folding = False
-            self._engine.folding(self.claim, None)
+        # What is no Exception ends the worker. Its mark stays, so that it counts as a death here.
+        self._engine.folding(self.claim, None)
+        return commit
 
     def _read(self) -> list[Inputs]:
         """What waits, from our position on, up to the first frame that newer code has to fold."""

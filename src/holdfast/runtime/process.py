@@ -94,8 +94,7 @@ def _loop(worker: Worker, engine: Engine) -> None:
     signal.signal(signal.SIGTERM, finish)
     signal.signal(signal.SIGINT, finish)
     while not stopping.is_set() and not worker.fenced:
-        if not worker.tick() and not stopping.is_set():
-            engine.wait(worker.idle_seconds())
+        worker.turn(time.sleep)
 
 
 def main() -> int:

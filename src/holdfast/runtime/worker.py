@@ -7,7 +7,7 @@ a background thread of `fleet.open`, a process under the supervisor, or a simula
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.engine.port import Engine, Granted
 from holdfast.engine.stamping import Clock, system_clock
@@ -52,6 +52,15 @@ class Worker:
                 del self.partitions[number]
                 self.fenced[number] = str(reason)
         return moved
+
+    def turn(self, sleep: Callable[[float], None]) -> None:
+        """Tick, then sleep for as long as there is nothing, or little, to do."""
+        if not self.tick():
+            self._engine.wait(self.idle_seconds())
+            return
+        linger = max((p.linger_seconds for p in self.partitions.values()), default=0.0)
+        if linger > 0.0:
+            sleep(linger)
 
     def _take_assignments(self) -> None:
         for change in self._engine.assignments(self._wanted, self._generation):

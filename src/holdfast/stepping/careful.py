@@ -261,8 +261,11 @@ class CarefulFold:
         elif command[0] == "resume":
             if cell.extras is not None and cell.extras.paused:
                 cell.wake()
-                cell.extras.paused = ""
+                # Which of the held events ends the worker is not known: all of them stay held.
+                cell.extras.paused, self._condemned = self._condemned or "", None
                 self._touch(cell)
+                if cell.extras.paused:
+                    return
                 for timer in cell.timers().values():
                     self.stepper.agenda.add(timer.due, cell, timer.name)
                 self._redeliver(cell)

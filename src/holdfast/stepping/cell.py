@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
@@ -15,7 +14,6 @@ from holdfast.model.event import Event
 from holdfast.model.handlers import Route
 from holdfast.stepping.codebook import Codebook, first_misfit, type_error
 from holdfast.stepping.commit import Record
-from holdfast.stepping.frame import Frame, codes, const, integers, rows
 
 HELD_PER_AGENT_MAX = 10_000
 STATE_BYTES_MAX = 16 * 1024 * 1024
@@ -195,24 +193,3 @@ class Cell:
         return Record(
             self.agent_name, self.key, self.version, self.kind.schema, state, extras, self.updated
         )
-
-
-def delta_frame(records: Sequence[Record]) -> Frame:
-    """Changed agents as one frame: the states' share of a commit."""
-    columns = {
-        "agent": codes([r.agent for r in records]),
-        "key": rows([r.key for r in records]),
-        "version": integers([r.version for r in records]),
-        "schema": codes([r.schema for r in records]),
-        "state": rows([r.state for r in records]),
-        "updated": rows([r.updated for r in records]),
-    }
-    extras = [r.extras for r in records]
-    columns["extras"] = rows(extras) if any(extras) else const(b"")
-    return Frame(len(records), columns)
-
-
-def read_delta(frame: Frame) -> list[Record]:
-    names = ("agent", "key", "version", "schema", "state", "extras", "updated")
-    columns = [cast(list[object], frame.values(name)) for name in names]
-    return [Record(*row) for row in zip(*columns, strict=True)]

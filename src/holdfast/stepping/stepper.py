@@ -15,12 +15,13 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda
 from holdfast.stepping.careful import CarefulFold
-from holdfast.stepping.cell import Cell, Kind, delta_frame
+from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Head, Letter, Record
 from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, journal
+from holdfast.stepping.records import delta_frame, records_of
 
 FIRED_PER_COMMIT_MAX = 10_000
 
@@ -146,11 +147,7 @@ class Stepper:
         """Encode all that changed. Fails (and so leads to care) if a state has a wrong type."""
         effects = self.context._effects
         before = self.head
-        records: list[Record] = []
-        for cell in self.touched:
-            if cell.kind.expire_after is None:
-                cell.updated = fold.now
-            records.append(cell.record())
+        records = records_of(self.touched, fold.now)
         records += fold.gone.values()
         sent_next = dict(self.sent_next)
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
@@ -188,6 +185,7 @@ class Stepper:
         effects = self.context._effects
         for cell, record in zip(self.touched, commit.records, strict=False):
             cell.saved = record
+            cell.updated = record.updated
         effects.rewind((0, 0, 0, 0, 0))
         self.sent_next.update(commit.sent_next)
         self.head = commit.head

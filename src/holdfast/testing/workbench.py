@@ -26,10 +26,10 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import Clock, Instant, system_clock
-from holdfast.stepping.cell import delta_frame
 from holdfast.stepping.commit import Commit, Head, Record
 from holdfast.stepping.frame import Column, Frame, const, integers, rows
 from holdfast.stepping.inputs import StoredFrame, numbers
+from holdfast.stepping.records import delta_frame
 from holdfast.stepping.rows import raw_payload, read_raw_payload
 
 FLEET = "conformance"

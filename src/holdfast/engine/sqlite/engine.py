@@ -96,7 +96,11 @@ class SqliteEngine:
     # Owners.
 
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
-        return self._inbox(partition).read(position, events_max)
+        frames = self._inbox(partition).read(position, events_max)
+        if frames and frames[0].first > position:
+            folder = _folder(self.root, partition) / "inbox"
+            raise damaged(folder, f"events {position} to {frames[0].first} are missing")
+        return frames
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         """Whoever is told to want a partition claims it; who was fenced never claims again."""
@@ -203,13 +207,15 @@ class SqliteEngine:
     def _inbox_unlocked(self, partition: int) -> SqliteInbox:
         inbox = self._inboxes.get(partition)
         if inbox is None:
-            inbox = self._inboxes[partition] = SqliteInbox(
-                _folder(self.root, partition),
-                self.limits,
-                self._clock,
-                self._faults,
-                folded=lambda: self.view(partition).head().position,
-            )
+            folder = _folder(self.root, partition)
+            with explained(folder):
+                inbox = self._inboxes[partition] = SqliteInbox(
+                    folder,
+                    self.limits,
+                    self._clock,
+                    self._faults,
+                    folded=lambda: self.view(partition).head().position,
+                )
         return inbox
 
     # Upkeep.

@@ -57,6 +57,8 @@ def _explain(path: Path, error: OSError) -> HoldfastError:
     where = error.filename or path
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{where}: the disk is full: free some space, then it goes on")
+    if error.errno == errno.ENOENT:
+        return damaged(Path(where), "it is missing")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return UsageError(f"{where}: no permission ({error.strerror}): check its owner")
     return UsageError(f"{where}: {error.strerror or error}: check the path and its file system")
@@ -128,7 +130,7 @@ def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         try:
-            _check_format(connection, path)
+            check_format(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -140,7 +142,7 @@ def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
     return connection
 
 
-def _check_format(connection: apsw.Connection, path: Path) -> None:
+def check_format(connection: apsw.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").get
     if isinstance(version, int) and version > FORMAT:
         raise NewerFormat(

@@ -22,7 +22,7 @@ from holdfast.engine.sqlite.segment import (
     list_segments,
 )
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Backlog, DiskFull, HoldfastError, TryAgain
+from holdfast.errors import Backlog, DamagedData, DiskFull, HoldfastError, TryAgain
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
@@ -199,12 +199,16 @@ class SqliteInbox:
         with self._reading:
             found: list[StoredFrame] = []
             events = size = 0
-            reached = None
-            for segment in self._from(position):
-                if reached is not None and segment.name.first != reached:
-                    raise damaged(self.folder, f"the segment that starts at {reached} is missing")
+            head: InboxHead | None = None
+            seen = self._witness.seen()
+            names, segments = self._from(position)
+            for segment in segments:
+                if head is not None and segment.name.first != head.next:
+                    raise damaged(self.folder, f"the segment from {head.next} on is missing")
                 with explained(segment.path):
-                    reached = segment.head().next
+                    head = segment.head()
+                    if segment.name == names[-1] and head.next < seen:
+                        self._check_newest(segment.name, head, seen)
                     for stored in segment.frames(position):
                         found.append(stored)
                         events += stored.count
@@ -215,44 +219,48 @@ class SqliteInbox:
 
     def head(self) -> InboxHead:
         with self._reading:
-            before: SegmentName | None = None
-            while True:
-                seen = self._witness.seen()
-                newest = list_segments(self.folder)[-1]
-                segment = self._reader(newest)
-                if segment is not None:
-                    with explained(segment.path):
-                        head = segment.head()
-                    if not head.sealed or newest == before:
-                        self._check_newest(newest, head, seen)
-                        return head
-                    before = newest  # sealed in this moment: look for what came after it
+            return self._latest()[1]
 
     def marks(self) -> dict[str, int]:
         with self._reading:
-            segment = self._reader(list_segments(self.folder)[-1])
-            if segment is None:
-                return {}
+            segment, _ = self._latest()
             with explained(segment.path):
                 return segment.ledger.marks()
+
+    def _latest(self) -> tuple[Segment, InboxHead]:
+        before: SegmentName | None = None
+        while True:
+            seen = self._witness.seen()
+            newest = list_segments(self.folder)[-1]
+            segment = self._reader(newest)
+            if segment is not None:
+                with explained(segment.path):
+                    head = segment.head()
+                if not head.sealed or newest == before:
+                    self._check_newest(newest, head, seen)
+                    return segment, head
+                before = newest  # sealed in this moment: look for what came after it
 
     def first_position(self) -> int:
         return list_segments(self.folder)[0].first
 
-    def _from(self, position: int) -> list[Segment]:
-        """Segments that may hold `position` or later, oldest first, at most two of them."""
+    def _from(self, position: int) -> tuple[list[SegmentName], list[Segment]]:
+        """All names, and the segments from the one that may hold `position` on, at most two."""
         names = list_segments(self.folder)
         start = max((i for i, n in enumerate(names) if n.first <= position), default=0)
         opened = [self._reader(name) for name in names[start : start + 2]]
-        return [segment for segment in opened if segment is not None]
+        return names, [segment for segment in opened if segment is not None]
 
     def _reader(self, name: SegmentName) -> Segment | None:
         """Few stay open, and the ones used last: a read has two of them in its hands at once."""
         segment = self._readers.pop(name, None)
         if segment is None:
-            if not (self.folder / str(name)).exists():
-                return None
-            segment = Segment(self.folder, name)
+            try:
+                segment = Segment(self.folder, name)
+            except DamagedData:
+                if not (self.folder / str(name)).exists():
+                    return None  # past retention, a moment ago
+                raise
         self._readers[name] = segment
         while len(self._readers) > READERS_MAX:
             self._readers.pop(next(iter(self._readers))).close()

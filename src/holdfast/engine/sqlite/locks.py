@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.engine.sqlite.files import explained
 from holdfast.engine.stamping import system_clock
 from holdfast.errors import Busy, InUse
 
@@ -179,7 +180,8 @@ class HolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with explained(self._path):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         deadline = time.monotonic() + _LOOK_SECONDS
         while not _try_lock(descriptor):
             if time.monotonic() < deadline:

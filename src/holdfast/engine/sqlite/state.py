@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -57,6 +58,7 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
+_NAME = itemgetter(0, 1)  # agent and key of a record
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -118,12 +120,13 @@ class SqliteState:
 
     def __init__(self, folder: Path, faults: FaultPoints) -> None:
         self.path = folder / "state.db"
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._marker = os.open(folder / "folding", flags, 0o644)
         self._faults = faults
         self._lock = threading.Lock()
         self._connection = open_existing(self.path)
-        self._witness = Witness(folder / "committed")
+        with explained(folder):
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._marker = os.open(folder / "folding", flags, 0o644)
+            self._witness = Witness(folder / "committed")
         self._pending: dict[tuple[str, str], Record] = {}
         self._deltas = 0
         self._delta_bytes = 0
@@ -197,7 +200,10 @@ class SqliteState:
 
     def folding(self, position: int | None) -> None:
         """Not synced: it has to outlive the process, not the machine."""
-        os.pwrite(self._marker, f"{'' if position is None else position:<20}".encode(), 0)
+        try:
+            os.pwrite(self._marker, f"{'' if position is None else position:<20}".encode(), 0)
+        except OSError:
+            pass  # on a full disk deaths stay uncounted; folding must not fail for that
 
     def _marked(self) -> int | None:
         text = os.pread(self._marker, 20, 0).strip()
@@ -285,8 +291,7 @@ class SqliteState:
     # Compaction: bounded work, on the owner's thread, between commits.
 
     def _remember(self, commit: Commit) -> None:
-        for record in commit.records:
-            self._pending[record.agent, record.key] = record
+        self._pending.update(zip(map(_NAME, commit.records), commit.records, strict=True))
         self._deltas += bool(commit.delta)
         self._delta_bytes += len(commit.delta)
 

@@ -22,10 +22,10 @@ from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
 from holdfast.engine.sqlite.state import about, owner_of, read_head
-from holdfast.stepping.cell import read_delta
 from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.records import read_delta
 
 STRUCTURE_SECONDS = 60.0
 _Runs = list[tuple[int, int, float, bytes]]  # first, count, now, frame

@@ -1,0 +1,69 @@
+"""Records of agents that changed, made and read by the batch: the states' share of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby, repeat
+from operator import attrgetter
+from typing import cast
+
+import msgspec
+
+from holdfast.stepping.cell import STATE_BYTES_MAX, Cell, Kind
+from holdfast.stepping.commit import Record
+from holdfast.stepping.frame import Frame, codes, const, integers, rows
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+# A Record from a row without a call into Python for each of them.
+_record = cast("type[Record]", partial(tuple.__new__, Record))
+
+
+def records_of(cells: Sequence[Cell], now: float) -> list[Record]:
+    """What will be stored of each cell, in their order. Raises if a state has a wrong type."""
+    records: list[Record] = []
+    for kind, group in groupby(cells, key=attrgetter("kind")):
+        records += _records_of_kind(kind, list(group), now)
+    return records
+
+
+def _records_of_kind(kind: Kind, cells: list[Cell], now: float) -> list[Record]:
+    packed = _pack([cell.agent for cell in cells])
+    kind.codebook.reader_of(kind.schema).rows(packed)  # checks the types of all fields
+    states = list(map(bytes, _unpack_raw(packed)))
+    if len(packed) > STATE_BYTES_MAX:
+        for cell in cells:
+            cell.packed()  # names the one that has grown too large, if there is one
+    columns = zip(
+        repeat(kind.name),
+        [cell.key for cell in cells],
+        [cell.version for cell in cells],
+        repeat(kind.schema),
+        states,
+        [cell.extras.pack(kind.codebook) if cell.extras else b"" for cell in cells],
+        repeat(now) if kind.expire_after is None else [cell.updated for cell in cells],
+        strict=False,
+    )
+    return list(map(_record, columns))
+
+
+def delta_frame(records: Sequence[Record]) -> Frame:
+    """Changed agents as one frame."""
+    agents, keys, versions, schemas, states, extras, updated = zip(*records, strict=True)
+    columns = {
+        "agent": codes(agents),
+        "key": rows(keys),
+        "version": integers(versions),
+        "schema": codes(schemas),
+        "state": rows(states),
+        "extras": rows(extras) if any(extras) else const(b""),
+        "updated": codes(updated),
+    }
+    return Frame(len(records), columns)
+
+
+def read_delta(frame: Frame) -> list[Record]:
+    names = ("agent", "key", "version", "schema", "state", "extras", "updated")
+    columns = [cast(list[object], frame.values(name)) for name in names]
+    return list(map(_record, zip(*columns, strict=True)))
