@@ -4,6 +4,7 @@ All output goes to files beside the data. A failing test keeps the folder and sa
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from holdfast.model.keys import Layout
 
 ROOT = Path(__file__).parents[2]
 SWARM = "tests.kills.swarm:fleet"
+ENDS_EXPECTED = ("-9", "4")  # killed; fenced by a successor
 
 
 def wait_until(look: Callable[[], object], seconds: float, what: str) -> float:
@@ -123,6 +125,16 @@ class Site:
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def surprises(self) -> list[str]:
+        """Lines of any log that nobody's death explains: tracebacks, and workers that gave up."""
+        found = []
+        for path in sorted(self.folder.glob("*.log")):
+            for line in path.read_text(errors="replace").splitlines():
+                end = re.search(r"worker \d+ ended \((.*)\)", line)
+                if "Traceback" in line or (end and end[1] not in ENDS_EXPECTED):
+                    found.append(f"{path.name}: {line}")
+        return found
 
     def close(self) -> None:
         """End what is left, workers of a supervisor first asked by its SIGTERM."""

@@ -151,6 +151,7 @@ def test_nothing_is_lost_or_doubled(seed: int) -> None:
             _compare(chaos, live, Oracle(sent), sent)
         print(f"seed {seed}: kills {dict(chaos.kills)}, {sum(map(len, sent.values()))} events")
         assert not chaos.complaints.exists(), chaos.complaints.read_text()
+        assert place.surprises() == []
 
 
 def _compare(chaos: Chaos, live: Live, oracle: Oracle, sent: dict[str, list[Row]]) -> None:

@@ -29,7 +29,7 @@ def records_of(cells: Sequence[Cell], now: float) -> list[Record]:
 
 
 def _records_of_kind(kind: Kind, cells: list[Cell], now: float) -> list[Record]:
-    packed = _pack([cell.agent for cell in cells])
+    packed = _pack([cell.agent or cell.wake() for cell in cells])
     kind.codebook.reader_of(kind.schema).rows(packed)  # checks the types of all fields
     states = list(map(bytes, _unpack_raw(packed)))
     if len(packed) > STATE_BYTES_MAX:

@@ -1,0 +1,239 @@
+"""Goal: several processes share one directory, and none loses, doubles, starves or blocks another."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.port import Limits
+from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.segment import list_segments
+from holdfast.engine.urls import open_engine
+from holdfast.errors import Busy, InUse
+from holdfast.testing.workbench import (
+    FLEET,
+    Owner,
+    append,
+    inbox,
+    numbered,
+    parcel,
+    record,
+    soon,
+    tags_of,
+)
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    SqliteEngine.create(tmp_path / "data", FLEET, 1)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def engine(root: Path) -> Iterator[SqliteEngine]:
+    made = SqliteEngine(root)
+    yield made
+    made.close()
+
+
+def appenders(url: str, names: list[str], count: int, seconds: float) -> dict[str, int]:
+    """Producers that begin together; how many events each has appended."""
+    start = str(time.time() + 1.0)
+    script = str(Path(__file__).with_name("appender.py"))
+    processes = {
+        name: subprocess.Popen(
+            [sys.executable, script, url, name, start, str(count), str(seconds)],
+            stdout=subprocess.PIPE,
+            env=ENVIRONMENT,
+            text=True,
+        )
+        for name in names
+    }
+    found = {}
+    for name, process in processes.items():
+        printed, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{name} failed"
+        found[name] = int(printed)
+    return found
+
+
+def check_all_there_once(engine: SqliteEngine, sent: dict[str, int]) -> None:
+    found = inbox(engine)
+    assert len(found) == sum(sent.values()) + len(sent)
+    for name, count in sent.items():
+        mine = [tag for tag in found if tag.startswith(f"{name}.")]
+        assert mine == [f"{name}.{i}" for i in range(count + 1)], f"{name}: lost, doubled or moved"
+
+
+def test_two_producers_get_fair_shares(root: Path, engine: SqliteEngine) -> None:
+    sent = appenders(f"sqlite:{root}", ["one", "two"], 1_000_000, 2.0)
+    check_all_there_once(engine, sent)
+    total = sum(sent.values())
+    assert total > 50, "too slow to tell"
+    for name, count in sent.items():
+        assert 0.35 < count / total < 0.65, f"{name} got {count} of {total}"
+
+
+def test_segments_rotate_under_two_producers(root: Path, engine: SqliteEngine) -> None:
+    sent = appenders(f"sqlite:{root}?segment_bytes=100000", ["one", "two"], 60, 60.0)
+    assert sent == {"one": 60, "two": 60}
+    names = list_segments(root / "p000/inbox")
+    assert len(names) > 10, "too few segments to have rotated under both"
+    assert [name.number for name in names] == list(range(1, len(names) + 1))
+    check_all_there_once(engine, sent)
+    assert not list((root / "p000/inbox").glob("*.new*"))
+
+
+def test_a_leftover_of_a_killed_rotation_is_in_nobodys_way(root: Path) -> None:
+    folder = root / "p000/inbox"
+    engine = open_engine(f"sqlite:{root}?segment_bytes=1", FLEET)
+    assert isinstance(engine, SqliteEngine)
+    append(engine, parcel(["a"]))
+    for ending in ("", "-wal", "-shm"):
+        (folder / f"00000003-00000000000000000002.seg.new{ending}").write_bytes(b"half a file")
+    append(engine, parcel(["b"]))
+    append(engine, parcel(["c"]))
+    assert inbox(engine) == ["a", "b", "c"]
+    assert [name.first for name in list_segments(folder)] == [0, 1, 2, 3]
+    engine.close()
+
+
+def test_the_newest_segment_is_found_by_whoever_had_the_one_before(root: Path) -> None:
+    one = SqliteEngine(root, Limits(segment_bytes=1))
+    two = SqliteEngine(root)
+    for i in range(5):
+        assert append(two, parcel([f"two {i}"])).next == 2 * i + 1
+        assert append(one, parcel([f"one {i}"])).next == 2 * i + 2
+    assert inbox(two) == [f"{who} {i}" for i in range(5) for who in ("two", "one")]
+    one.close()
+    two.close()
+
+
+def test_a_reader_blocks_no_writer(root: Path, engine: SqliteEngine) -> None:
+    """A read transaction stays open all the time; appends, commits and upkeep do not wait."""
+    owner = Owner.of(engine)
+    append(engine, parcel(["first"]))
+    owner.commit([record("d-1", "old")], events=1)
+    reader = SqliteEngine(root)
+    state = reader.view(0)._connection
+    segment = reader._inbox(0)._latest()[0].connection
+    for connection, table in ((state, "head"), (segment, "frames")):
+        connection.execute("BEGIN")
+        connection.execute(f"SELECT * FROM {table}").fetchall()
+    start = time.monotonic()
+    for i in range(20):
+        append(engine, parcel([f"{i}"]))
+        owner.commit([record("d-1", f"new {i}", i + 2)], events=1)
+        engine.maintain()
+    engine._inbox(0).rotate()
+    engine.maintain()
+    assert time.monotonic() - start < 2.5, "half of what one lock wait takes"
+    assert segment.execute("SELECT count(*) FROM frames").get == 1, "the reader sees its moment"
+    for connection in (state, segment):
+        connection.execute("COMMIT")
+    assert len(inbox(reader)) == 21
+    reader.close()
+
+
+def test_readers_of_other_handles_see_only_what_is_committed(
+    root: Path, engine: SqliteEngine
+) -> None:
+    """While one handle appends and rotates, another reads: always a gapless beginning."""
+    done = threading.Event()
+
+    def produce() -> None:
+        small = SqliteEngine(root, Limits(segment_bytes=150_000))
+        for i in range(60):
+            append(small, numbered("gcs", [2 * i, 2 * i + 1]))
+        small.close()
+        done.set()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    seen = 0
+    while not (done.is_set() and seen == 120):
+        finished = done.is_set()
+        following = engine.view(0).inbox_next()
+        tags: list[str] = []
+        position = 0
+        while batch := engine.read(0, position, 50):
+            tags += [tag for stored in batch for tag in tags_of(stored)]
+            position = batch[-1].first + batch[-1].count
+        assert tags == [f"gcs.{i}" for i in range(len(tags))]
+        assert len(tags) >= following >= seen
+        assert len(tags) % 2 == 0, "half a parcel"
+        seen = len(tags)
+        assert not finished or seen == 120
+    producer.join()
+
+
+def test_who_waits_too_long_is_told_who_holds_the_lock(root: Path, engine: SqliteEngine) -> None:
+    append(engine, parcel(["a"]))
+    holder = SqliteEngine(root)
+    turnstile = holder._inbox(0)._turnstile
+    turnstile.acquire(1.0)
+    with pytest.raises(Busy, match=f"process {os.getpid()} has held"):
+        engine.append(0, [parcel(["b"])], 0.2)
+    turnstile.release()
+    append(engine, parcel(["c"]))
+    assert inbox(engine) == ["a", "c"]
+    holder.close()
+
+
+def test_a_second_holder_is_refused_and_the_next_one_is_not(root: Path) -> None:
+    first, second = SqliteEngine(root), SqliteEngine(root)
+    first.holder.acquire()
+    with pytest.raises(InUse, match=f"{root}: process {os.getpid()} runs this fleet"):
+        second.holder.acquire()
+    assert second.holder.holder() == os.getpid()
+    first.close()
+    second.holder.acquire()
+    second.close()
+
+
+def test_asking_who_holds_refuses_nobody(root: Path) -> None:
+    """Looking takes the lock for a moment; whoever starts in that moment must not be refused."""
+    engine, asker = SqliteEngine(root), SqliteEngine(root)
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            asker.holder.holder()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        for _ in range(200):
+            engine.holder.acquire()
+            engine.holder.release()
+    finally:
+        stop.set()
+        thread.join()
+    engine.close()
+    asker.close()
+
+
+def test_an_append_wakes_the_owner_in_another_process(root: Path, engine: SqliteEngine) -> None:
+    Owner.of(engine)
+    waited: list[float] = []
+
+    def wait() -> None:
+        start = time.monotonic()
+        while not engine.read(0, 0, 1) and time.monotonic() - start < 20:
+            engine.wait(20.0)
+        waited.append(time.monotonic() - start)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    appenders(f"sqlite:{root}", ["one"], 1, 10.0)
+    thread.join()
+    assert waited[0] < 15
+    soon(lambda: len(inbox(engine)) == 2)
