@@ -1,4 +1,4 @@
-"""Goal: several processes share one directory, and none loses, doubles, starves or blocks another."""
+"""Goal: processes share one directory, and none loses, doubles, starves or blocks another."""
 
 import os
 import subprocess

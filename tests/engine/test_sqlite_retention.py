@@ -4,6 +4,8 @@ Not an unfolded event, not a position, not a number that was seen, not the room 
 segment took.
 """
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +54,6 @@ class Fleet:
 
 @pytest.fixture
 def clock() -> HandClock:
-    import time
-
     return HandClock(wall=time.time())  # ages of files are compared with it
 
 
@@ -103,8 +103,6 @@ def test_a_segment_that_is_folded_in_part_stays_whole(aged: Fleet, clock: HandCl
 
 def test_the_age_of_a_segment_is_that_of_its_last_event(tmp_path: Path, clock: HandClock) -> None:
     """A segment begun long ago and written to today is young: its file is old, its WAL is not."""
-    import os
-
     fleet = Fleet(tmp_path / "data", clock, retain_seconds=DAY)
     fleet.fill(1)
     old = sorted(fleet.folder.glob("*.seg"))[0]
