@@ -42,7 +42,7 @@ $(STAMP): pyproject.toml constraints.txt
 lint: setup ## Check style and types (ruff, mypy --strict)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict src tests
+	@$(BIN)/mypy --strict src tests bench
 
 format: setup ## Format the code and apply the safe fixes of ruff
 	@$(BIN)/ruff format .
@@ -58,7 +58,7 @@ demo: setup ## A drone fleet in the terminal, a kill -9 in the middle, an audit 
 	@$(BIN)/holdfast demo --seconds '$(SECONDS)'
 
 bench-smoke: setup ## A short benchmark, printed as JSON
-	@$(BIN)/python bench/smoke.py
+	@$(BIN)/python -m bench.smoke
 
 # The wheel is tried from another directory, in an environment of its own, where the source tree cannot help it.
 wheel: setup ## Build the wheel into dist/, install it into a fresh environment, run it

@@ -23,8 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from drones import DRONES, KEYS, Drone, Position, coordinates, fleet
-
+from bench.drones import DRONES, KEYS, Drone, Position, coordinates, fleet
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.launching import Launcher
 
@@ -40,9 +39,8 @@ def produce(url: str, producer: int, events: int, ready: object, go: object) -> 
         sent = 0
         while sent < events:
             at = sent % POOL
-            batch = [
-                (Drone, key, Position(lat, lon, alt)) for key, lat, lon, alt in rows[at : at + BATCH]
-            ]
+            part = rows[at : at + BATCH]
+            batch = [(Drone, key, Position(lat, lon, alt)) for key, lat, lon, alt in part]
             live.send_many(batch, source=f"producer-{producer}", first_seq=sent + 1)
             sent += len(batch)
 
@@ -81,7 +79,8 @@ def throughput(url: str, events: int) -> dict[str, object]:
         while page := live.actions(after=cursor):
             issued, cursor = issued + len(page), page.cursor
     if process.exitcode or wrong or issued != actions:
-        sys.exit(f"wrong result: exit {process.exitcode}, {wrong} states, {issued}/{actions} actions")
+        found = f"exit {process.exitcode}, {wrong} states wrong, {issued} of {actions} actions"
+        sys.exit(f"wrong result: {found}")
     return {
         "events": events,
         "events_per_second": round(events / seconds),

@@ -1,7 +1,13 @@
 """Goal: floods, bounds and retention lose nothing either, also when a worker dies among them."""
 
 import os
+import random
+import shutil
 import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +22,13 @@ from tests.kills.script import SOURCES, first_rows
 from tests.kills.test_producers import FLOODS
 
 SOURCE = SOURCES[1]
+LAY_OUT = """
+import sys
+from holdfast.engine.urls import open_engine
+print("ready", flush=True)
+sys.stdin.readline()
+open_engine(sys.argv[1], "floods", create_partitions=4).close()
+"""
 pytestmark = pytest.mark.kill
 
 
@@ -73,6 +86,58 @@ def test_an_inbox_emptied_by_retention_takes_new_events_across_a_kill() -> None:
             live.settle(timeout=20.0)
             wait_until(lambda: not evidence.wrong_states(live, oracle), 10.0, "timers have rung")
             assert evidence.wrong_letters(live, oracle) == []
+
+
+def test_history_is_read_beside_retention(tmp_path: Path) -> None:
+    """What retention unlinks is gone from a history, and never an error in it."""
+    url = f"sqlite:{tmp_path / 'data'}?segment_bytes=65536&retain_seconds=0.2"
+    last = 0
+    with floods.fleet.open(url) as live, ThreadPoolExecutor() as pool:
+
+        def read() -> int:
+            reads = 0
+            with floods.fleet.connect(url) as other:
+                while last < 120:
+                    found = [e.seq for e in other.history(floods.Pool, "k-0") if e.seq is not None]
+                    assert found == sorted(set(found)), "what is left is in order, and once"
+                    reads += 1
+            return reads
+
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for number in range(1, 121):
+                drop = floods.Drop("x", 1, "k-0", 0)
+                live.send(floods.Pool, "k-0", drop, source="x", seq=number)
+        finally:
+            last = 120
+        assert min(reader.result(20.0) for reader in readers) > 0
+
+
+def test_a_layout_that_was_killed_is_laid_out_again(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'data'}"
+    chance = random.Random(3)
+    unfinished = 0
+    while unfinished < 8:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LAY_OUT, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process.stdin, process.stdout:
+            process.stdout.readline()
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+            time.sleep(chance.uniform(0.0, 0.05))
+            ended(process)
+        if (tmp_path / "data" / "fleet.db").exists():
+            shutil.rmtree(tmp_path / "data")
+        else:
+            unfinished += 1
+    with floods.fleet.open(url, partitions=4) as live:
+        for number in range(8):
+            key = f"k-{number}"
+            receipt = live.send(floods.Pool, key, floods.Drop("x", number, key, 0))
+            assert live.state(floods.Pool, key, after=receipt) is not None
 
 
 def test_history_reads_old_segments_beside_new_ones(tmp_path: Path) -> None:

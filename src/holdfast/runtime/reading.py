@@ -193,6 +193,9 @@ class Reading:
         position = view.inbox_first()
         while position < end:
             batch = view.frames(position, 65_536)
+            if not batch and view.inbox_first() > position:
+                position = view.inbox_first()  # retention went past us
+                continue
             if not batch:
                 raise DamagedData(
                     f"p{self._layout.partition_of(key):03d}: {end} events were folded, but the "

@@ -190,6 +190,14 @@ class SqliteEngine:
         os.mkfifo(path)
         self._fifos[number] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
+    def _stop_listening(self, number: int) -> None:
+        """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's."""
+        path = _folder(self.root, number) / "wake"
+        descriptor = self._fifos[number]
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+            path.unlink()
+        os.close(descriptor)
+
     # Readers.
 
     def view(self, partition: int) -> SqliteView:
@@ -242,8 +250,8 @@ class SqliteEngine:
             inbox.close()
         for owned in self._states.values():
             owned.close()
-        for descriptor in self._fifos.values():
-            os.close(descriptor)
+        for number in self._fifos:
+            self._stop_listening(number)
         for closed in (self._views, self._inboxes, self._states, self._fifos, self._claims):
             closed.clear()
         self.catalog.close()
@@ -267,7 +275,7 @@ def _remove_unfinished(folder: Path) -> None:
     catalog = folder.parent / "fleet.db"
     files = [path for path in folder.rglob("*") if not path.is_dir()]
     for path in files:
-        if path.name.endswith((".new", "-wal", "-shm")):
+        if path.name.endswith((".new", "-wal", "-shm", "-journal")):
             continue
         if path.name == "state.db" and state.is_new(path):
             continue

@@ -22,7 +22,7 @@ from holdfast.engine.sqlite.segment import (
     list_segments,
 )
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Backlog, DamagedData, DiskFull, HoldfastError, TryAgain
+from holdfast.errors import Backlog, DamagedData, DiskFull, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
@@ -257,7 +257,7 @@ class SqliteInbox:
         if segment is None:
             try:
                 segment = Segment(self.folder, name)
-            except DamagedData:
+            except (DamagedData, UsageError):
                 if not (self.folder / str(name)).exists():
                     return None  # past retention, a moment ago
                 raise
