@@ -1,8 +1,11 @@
 """Goal: whoever names the wrong place gets one clear line of ours, and nothing there is touched."""
 
 import os
+import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,6 @@ from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import DamagedData, HoldfastError, NotYet, UsageError, WrongFleet
 from holdfast.testing.workbench import FLEET, Owner, append, inbox, parcel
 from tests.engine.test_sqlite_processes import ENVIRONMENT
-
-NOBODY = 65534
-
 
 # URLs.
 
@@ -97,24 +97,23 @@ def test_an_impossible_number_of_partitions_is_refused(tmp_path: Path, partition
     assert not (tmp_path / "data/fleet.db").exists()
 
 
-def test_the_most_partitions_can_be_owned_and_waited_for(tmp_path: Path) -> None:
+def test_many_partitions_can_be_owned_and_waited_for(tmp_path: Path) -> None:
     """They need more descriptors than `select` can take."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 8192:
+    if hard < 4096:
         pytest.skip(f"only {hard} open files are allowed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 8192), hard))
-    SqliteEngine.create(tmp_path / "data", FLEET, PARTITIONS_MAX)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    SqliteEngine.create(tmp_path / "data", FLEET, 2)
     engine = SqliteEngine(tmp_path / "data")
+    taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
-        claims = list(engine.assignments(range(PARTITIONS_MAX), 1))
-        assert len(claims) == PARTITIONS_MAX
-        for number in range(PARTITIONS_MAX):
-            append(engine, parcel(["a"]), number)
-        engine.wait(5.0)
+        assert len(list(engine.assignments([0, 1], 1))) == 2
         assert max(engine._fifos.values()) > 1024
+        append(engine, parcel(["a"]), 1)
+        engine.wait(5.0)
     finally:
+        for descriptor in taken:
+            os.close(descriptor)
         engine.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -147,7 +146,7 @@ def test_a_claimed_state_is_data_too(tmp_path: Path) -> None:
     Owner.of(engine).commit()
     engine.close()
     (root / "fleet.db").unlink()
-    with pytest.raises(DamagedData, match="fleet.db: damaged .the file is missing"):
+    with pytest.raises(DamagedData, match=r"fleet\.db: damaged .the file is missing"):
         SqliteEngine.create(root, FLEET, 1)
 
 
@@ -155,7 +154,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     photos = tmp_path / "p000"
     photos.mkdir()
     (photos / "holiday.jpg").write_text("sea")
-    with pytest.raises(HoldfastError, match="holiday.jpg is here"):
+    with pytest.raises(HoldfastError, match=r"holiday\.jpg is here"):
         open_engine(f"sqlite:{tmp_path}", FLEET, create_partitions=1)
     assert (photos / "holiday.jpg").read_text() == "sea"
 
@@ -194,10 +193,13 @@ def test_laying_out_twice_is_laying_out_once(tmp_path: Path) -> None:
 # Permissions: tried as somebody else, for whom they hold.
 
 TRY = """
-import sys
+import os, sys
 from holdfast.engine.urls import open_engine
 from holdfast.errors import HoldfastError
 from holdfast.testing.workbench import FLEET, Owner, append, parcel
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)  # nobody
 try:
     engine = open_engine(sys.argv[1], FLEET, create_partitions=1)
     append(engine, parcel(["a"]))
@@ -213,37 +215,26 @@ def as_nobody(url: str) -> str:
     """What somebody without rights gets when he opens, appends and claims."""
     if os.geteuid() != 0:
         pytest.skip("only root can try as somebody else")
-
-    def become_nobody() -> None:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-
     done = subprocess.run(
         [sys.executable, "-c", TRY, url],
         env=ENVIRONMENT,
-        preexec_fn=become_nobody,
         capture_output=True,
         text=True,
         check=False,
     )
-    if "Permission denied" in done.stderr and "holdfast" not in done.stderr:
-        pytest.skip("somebody else cannot even read this Python")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    """A fleet in a directory that everybody may enter."""
-    root = tmp_path / "data"
-    SqliteEngine.create(root, FLEET, 1)
-    for path in (root, *root.rglob("*")):
-        path.chmod(0o777 if path.is_dir() else 0o666)
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.geteuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o055)
-    return root
+def shared() -> Iterator[Path]:
+    """A fleet in a place that everybody may enter, and write to."""
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "data"
+        SqliteEngine.create(root, FLEET, 1)
+        for path in (Path(place), root, *root.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        yield root
 
 
 def test_with_every_right_it_is_allowed(shared: Path) -> None:
@@ -275,12 +266,20 @@ def test_no_permission_to_make_a_directory(shared: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["fleet.db", "p000", "p000/state.db", "p000/inbox", "p000/inbox/*.seg"]
+    ("name", "mode"),
+    [
+        ("fleet.db", 0o000),
+        ("p000", 0o000),
+        ("p000/state.db", 0o000),
+        ("p000/state.db", 0o444),
+        ("p000/inbox", 0o000),
+        ("p000/inbox", 0o555),
+        ("p000/inbox/*.seg", 0o444),
+    ],
 )
-@pytest.mark.parametrize("mode", [0o000, 0o444])
 def test_no_permission_for_one_of_the_files(shared: Path, name: str, mode: int) -> None:
     path = next(shared.glob(name))
-    path.chmod(mode | (0o111 if mode and path.is_dir() else 0))
+    path.chmod(mode)
     found = as_nobody(f"sqlite:{shared}")
     assert found.startswith("UsageError"), found
     assert str(shared) in found

@@ -22,6 +22,7 @@ from tests.kills.script import SOURCES, first_rows
 from tests.kills.test_producers import FLOODS
 
 SOURCE = SOURCES[1]
+SENDS = 50  # each of them starts a segment
 LAY_OUT = """
 import sys
 from holdfast.engine.urls import open_engine
@@ -97,7 +98,7 @@ def test_history_is_read_beside_retention(tmp_path: Path) -> None:
         def read() -> int:
             reads = 0
             with floods.fleet.connect(url) as other:
-                while last < 120:
+                while last < SENDS:
                     found = [e.seq for e in other.history(floods.Pool, "k-0") if e.seq is not None]
                     assert found == sorted(set(found)), "what is left is in order, and once"
                     reads += 1
@@ -105,11 +106,11 @@ def test_history_is_read_beside_retention(tmp_path: Path) -> None:
 
         readers = [pool.submit(read) for _ in range(2)]
         try:
-            for number in range(1, 121):
+            for number in range(1, SENDS + 1):
                 drop = floods.Drop("x", 1, "k-0", 0)
                 live.send(floods.Pool, "k-0", drop, source="x", seq=number)
         finally:
-            last = 120
+            last = SENDS
         assert min(reader.result(20.0) for reader in readers) > 0
 
 

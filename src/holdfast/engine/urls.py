@@ -54,7 +54,7 @@ def _settings(query: str) -> tuple[int | None, Limits]:
             value = kind(text)
         except ValueError:
             raise UsageError(f"engine setting {name}={text!r} is no {kind.__name__}") from None
-        if value <= 0:
+        if not value > 0:  # nor is nan
             raise UsageError(f"engine setting {name}={text!r} must be more than 0")
         if name == "partitions":
             partitions = int(value)

@@ -124,8 +124,9 @@ def _rollback(connection: apsw.Connection) -> None:
 
 def check_root(root: Path) -> None:
     """Say plainly why a directory cannot be one of ours."""
-    if root.exists() and not root.is_dir():
-        raise UsageError(f"{root}: is a file; name a directory with --engine sqlite:PATH")
-    place = root if root.exists() else next(p for p in root.absolute().parents if p.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{place}: no permission to write here: check its owner")
+    with explained(root):
+        if root.exists() and not root.is_dir():
+            raise UsageError(f"{root}: is a file; name a directory with --engine sqlite:PATH")
+        place = root if root.exists() else next(p for p in root.absolute().parents if p.exists())
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise UsageError(f"{place}: no permission to write here: check its owner")

@@ -72,10 +72,8 @@ class SegmentName(NamedTuple):
 
 
 def list_segments(folder: Path) -> list[SegmentName]:
-    try:
+    with explained(folder):
         names = [SegmentName.parse(path.name) for path in folder.iterdir()]
-    except FileNotFoundError:
-        raise damaged(folder, "the inbox folder is missing") from None
     found = sorted(name for name in names if name is not None)
     if not found:
         raise damaged(folder, "the inbox has no segment")

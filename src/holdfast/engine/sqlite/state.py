@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -19,6 +18,7 @@ import msgspec
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified
+from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.errors import Fenced, OutdatedCode
@@ -28,8 +28,6 @@ LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker t
 ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
 ATTEMPTS_ALONE_MAX = 2  # deaths of one event folded alone before it is condemned
 ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
-DELTA_BYTES_MAX = 4 * 1024 * 1024
-DELTAS_MAX = 256
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
 _TABLES = """
@@ -58,7 +56,6 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
-_NAME = itemgetter(0, 1)  # agent and key of a record
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -127,10 +124,7 @@ class SqliteState:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._marker = os.open(folder / "folding", flags, 0o644)
             self._witness = Witness(folder / "committed")
-        self._pending: dict[tuple[str, str], Record] = {}
-        self._deltas = 0
-        self._delta_bytes = 0
-        self._inherited = False  # there are deltas that an earlier owner wrote
+        self._deltas = DeltaRun()
         self.predecessor: ProcessIdentity | None = None  # who owned it before the claim
 
     # Claiming.
@@ -242,7 +236,7 @@ class SqliteState:
                     many(again, ids)
                 if answers:
                     many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
-                count = self._deltas + bool(deltas)
+                count = self._deltas.count + bool(deltas)
                 put_head(self._connection, Standing(commit.head, claim.epoch, count))
                 self._faults("commit.inside")
                 execute("COMMIT")
@@ -252,7 +246,7 @@ class SqliteState:
                 raise
             self._witness.note(commit.head.commits)
             self._faults("commit.after")
-            self._remember(commit)
+            self._deltas.add(commit)
 
     def _check_fence(self, claim: Claim, before: Head) -> None:
         head, epoch, _ = read_head(self._connection, self.path)
@@ -290,48 +284,38 @@ class SqliteState:
 
     # Compaction: bounded work, on the owner's thread, between commits.
 
-    def _remember(self, commit: Commit) -> None:
-        self._pending.update(zip(map(_NAME, commit.records), commit.records, strict=True))
-        self._deltas += bool(commit.delta)
-        self._delta_bytes += len(commit.delta)
-
     def _count_deltas(self) -> None:
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(frame)), 0) FROM delta"
         ).fetchone()
-        self._deltas, self._delta_bytes = cast(tuple[int, int], row)
-        self._inherited = self._deltas > 0
-        self._pending.clear()
+        self._deltas.start(*cast(tuple[int, int], row))
 
     @property
     def wants_compaction(self) -> bool:
-        return self._delta_bytes > DELTA_BYTES_MAX or self._deltas > DELTAS_MAX
+        return self._deltas.full
 
-    def compact(self, claim: Claim, replayed: Callable[[], list[Record]]) -> None:
-        """Move the newest images to the base. `replayed` reads deltas of an earlier owner."""
+    def compact(self, claim: Claim, read_all: Callable[[], list[Record]]) -> None:
+        """Move images from the oldest deltas to the base. `read_all` reads an earlier owner's."""
         with self._lock, explained(self.path):
-            inherited = replayed() if self._inherited else []
-            pending = {(r.agent, r.key): r for r in inherited} | self._pending
-            rows = [(*r, check_of(*r)) for r in pending.values() if not r.gone]
-            gone = [(r.agent, r.key) for r in pending.values() if r.gone]
+            part = self._deltas.next_part(read_all)
+            rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
+            gone = [(r.agent, r.key) for r in part.records if r.gone]
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                head, epoch, _ = read_head(self._connection, self.path)
+                head, epoch, deltas = read_head(self._connection, self.path)
                 if epoch != claim.epoch:
                     raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
                 many = self._connection.executemany
                 many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 many("DELETE FROM base WHERE agent=? AND key=?", gone)
-                self._connection.execute("DELETE FROM delta WHERE id<=?", (head.commits,))
-                put_head(self._connection, Standing(head, epoch, deltas=0))
+                self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
+                put_head(self._connection, Standing(head, epoch, deltas - part.deltas))
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            self._pending.clear()
-            self._deltas = self._delta_bytes = 0
-            self._inherited = False
+            self._deltas.moved(part)
 
     def forget_before(self, claim: Claim, wall: float) -> None:
         """Retention of outputs that subscribers had their time to read."""

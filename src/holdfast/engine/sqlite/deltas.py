@@ -1,0 +1,79 @@
+"""The run of deltas in a state file, as its owner remembers it: which of them to move to the base.
+
+Point reads look into every delta, so their number and bytes are bounded. Few large deltas come
+from busy producers: they are moved together, because they mostly change the same agents. Many small
+ones come from a quiet fleet, which minds a pause: the oldest are moved, a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
+
+from holdfast.stepping.commit import Commit, Record
+
+DELTA_BYTES_MAX = 4 * 1024 * 1024
+DELTAS_MAX = 256
+DELTAS_AT_ONCE = 32
+
+_NAME = itemgetter(0, 1)  # agent and key of a record
+
+
+class Delta(NamedTuple):
+    id: int
+    records: list[Record]
+    size: int
+
+
+class Part(NamedTuple):
+    """The oldest deltas, to be moved in one transaction: the newest image of each agent in them."""
+
+    last_id: int
+    deltas: int
+    size: int
+    records: Iterable[Record]
+
+
+class DeltaRun:
+    def __init__(self) -> None:
+        self._own: deque[Delta] = deque()
+        self._inherited = 0  # deltas that an earlier owner wrote; we have not read them
+        self.count = 0
+        self._size = 0
+
+    def start(self, count: int, size: int) -> None:
+        """After a claim: so many deltas are in the file."""
+        self._own.clear()
+        self._inherited = self.count = count
+        self._size = size
+
+    def add(self, commit: Commit) -> None:
+        if commit.delta:
+            self._own.append(Delta(commit.head.commits, commit.records, len(commit.delta)))
+            self.count += 1
+            self._size += len(commit.delta)
+
+    @property
+    def full(self) -> bool:
+        return self._size > DELTA_BYTES_MAX or self.count > DELTAS_MAX
+
+    def next_part(self, read_all: Callable[[], list[Record]]) -> Part:
+        if self._inherited:
+            return Part(2**62, self.count, self._size, read_all())
+        everything = self._size > DELTA_BYTES_MAX
+        most = self.count if everything else min(self.count, DELTAS_AT_ONCE)
+        part = list(islice(self._own, most))
+        newest: dict[tuple[str, str], Record] = {}
+        for delta in part:
+            newest.update(zip(map(_NAME, delta.records), delta.records, strict=True))
+        return Part(part[-1].id, most, sum(delta.size for delta in part), newest.values())
+
+    def moved(self, part: Part) -> None:
+        for _ in range(min(part.deltas, len(self._own))):
+            self._own.popleft()
+        self._inherited = 0
+        self.count -= part.deltas
+        self._size -= part.size
