@@ -44,6 +44,7 @@ INNER = {
     "DELTAS_MAX",
     "DELTA_BYTES_MAX",
     "IDLE_SECONDS_MAX",
+    "REASONS_MAX",
     "READERS_MAX",
     "_ROUTES_MAX",
 }

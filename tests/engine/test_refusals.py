@@ -200,74 +200,71 @@ from holdfast.testing.workbench import FLEET, Owner, append, parcel
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)  # nobody
-try:
-    engine = open_engine(sys.argv[1], FLEET, create_partitions=1)
-    append(engine, parcel(["a"]))
-    Owner.of(engine)
-except HoldfastError as error:
-    print(type(error).__name__, error)
-else:
-    print("allowed")
+for root in sys.argv[1:]:
+    try:
+        engine = open_engine(f"sqlite:{root}", FLEET, create_partitions=1)
+        append(engine, parcel(["a"]))
+        Owner.of(engine)
+    except HoldfastError as error:
+        print(type(error).__name__, error)
+    else:
+        print("allowed")
 """
 
 
-def as_nobody(url: str) -> str:
-    """What somebody without rights gets when he opens, appends and claims."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can try as somebody else")
-    done = subprocess.run(
-        [sys.executable, "-c", TRY, url],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+class Nobody:
+    """Fleets in a place that everybody may enter, and somebody without rights who tries them."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def fleet(self, name: str) -> Path:
+        """A fleet of which everybody may do everything."""
+        root = self.place / name / "data"
+        SqliteEngine.create(root, FLEET, 1)
+        for path in (root.parent, root, *root.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        return root
+
+    def tries(self, *roots: Path) -> list[str]:
+        """What nobody gets when he opens, appends and claims."""
+        done = subprocess.run(
+            [sys.executable, "-c", TRY, *map(str, roots)],
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
 
 
 @pytest.fixture
-def shared() -> Iterator[Path]:
-    """A fleet in a place that everybody may enter, and write to."""
+def nobody() -> Iterator[Nobody]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can try as somebody else")
     with tempfile.TemporaryDirectory() as place:
-        root = Path(place) / "data"
-        SqliteEngine.create(root, FLEET, 1)
-        for path in (Path(place), root, *root.rglob("*")):
-            path.chmod(0o777 if path.is_dir() else 0o666)
-        yield root
+        Path(place).chmod(0o755)
+        yield Nobody(Path(place))
 
 
-def test_with_every_right_it_is_allowed(shared: Path) -> None:
-    """The others in this group would pass for the wrong reason if this one failed."""
-    assert as_nobody(f"sqlite:{shared}") == "allowed"
+def test_no_permission_for_the_directory(nobody: Nobody) -> None:
+    allowed, closed, unwritable, below = map(nobody.fleet, ("all", "closed", "fixed", "below"))
+    closed.chmod(0o700)
+    unwritable.chmod(0o755)
+    below.parent.chmod(0o700)
+    new = nobody.place / "new"
+    found = nobody.tries(allowed, closed, unwritable, below, new)
+    assert found[0] == "allowed", "the others would be refused for the wrong reason"
+    assert found[1].startswith(f"UsageError {closed}: no permission")
+    assert found[2].startswith(f"UsageError {unwritable}: no permission")
+    assert found[3].startswith(f"UsageError {below}: no permission")
+    assert found[4].startswith(f"UsageError {nobody.place}: no permission")
+    assert not new.exists()
 
 
-def test_no_permission_for_the_directory(shared: Path) -> None:
-    shared.chmod(0o700)
-    assert as_nobody(f"sqlite:{shared}").startswith(f"UsageError {shared}: no permission")
-
-
-def test_no_permission_to_write_in_the_directory(shared: Path) -> None:
-    shared.chmod(0o755)
-    assert as_nobody(f"sqlite:{shared}").startswith(f"UsageError {shared}: no permission")
-
-
-def test_no_permission_above_the_directory(shared: Path) -> None:
-    shared.parent.chmod(0o700)
-    found = as_nobody(f"sqlite:{shared}")
-    assert found.startswith("UsageError")
-    assert "no permission" in found
-
-
-def test_no_permission_to_make_a_directory(shared: Path) -> None:
-    shared.parent.chmod(0o755)
-    found = as_nobody(f"sqlite:{shared.parent}/new")
-    assert found.startswith(f"UsageError {shared.parent}: no permission")
-
-
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [
+def test_no_permission_for_one_of_the_files(nobody: Nobody) -> None:
+    cases = [
         ("fleet.db", 0o000),
         ("p000", 0o000),
         ("p000/state.db", 0o000),
@@ -275,12 +272,11 @@ def test_no_permission_to_make_a_directory(shared: Path) -> None:
         ("p000/inbox", 0o000),
         ("p000/inbox", 0o555),
         ("p000/inbox/*.seg", 0o444),
-    ],
-)
-def test_no_permission_for_one_of_the_files(shared: Path, name: str, mode: int) -> None:
-    path = next(shared.glob(name))
-    path.chmod(mode)
-    found = as_nobody(f"sqlite:{shared}")
-    assert found.startswith("UsageError"), found
-    assert str(shared) in found
-    path.chmod(0o777)
+    ]
+    roots = []
+    for number, (name, mode) in enumerate(cases):
+        roots.append(nobody.fleet(str(number)))
+        next(roots[-1].glob(name)).chmod(mode)
+    for root, case, line in zip(roots, cases, nobody.tries(*roots), strict=True):
+        assert line.startswith("UsageError"), f"{case}: {line}"
+        assert str(root) in line, f"{case}: {line}"

@@ -191,7 +191,7 @@ def test_upkeep_on_a_full_disk_loses_nothing(disk: Disk) -> None:
     engine = SqliteEngine(disk.path / "data", Limits(disk_reserve_bytes=1, segment_bytes=200_000))
     owner = Owner.of(engine)
     for number in range(20):
-        append(engine, numbered("gcs", [number]))
+        append(engine, parcel([f"{number}" * 20_000]))  # sealed files have to grow for them
     disk.fill()
     with pytest.raises(DiskFull):
         engine.maintain()

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,9 @@ def test_two_producers_get_fair_shares(root: Path, engine: SqliteEngine) -> None
     assert total > 50, "too slow to tell"
     for name, count in sent.items():
         assert 0.35 < count / total < 0.65, f"{name} got {count} of {total}"
+    order = [tag.partition(".")[0] for tag in inbox(engine)][10:-10]
+    turns = sum(one != other for one, other in pairwise(order))
+    assert turns > len(order) / 2, f"{turns} turns in {len(order)} appends: no queue at all"
 
 
 def test_segments_rotate_under_two_producers(root: Path, engine: SqliteEngine) -> None:

@@ -241,6 +241,20 @@ def test_a_reader_of_a_forgotten_segment_is_not_told_of_damage(
     reader.close()
 
 
+def test_side_files_without_a_segment_are_swept(aged: Fleet, clock: HandClock) -> None:
+    aged.fill(2)
+    aged.owner.fold_all()
+    clock.pass_time(DAY + 60)
+    aged.engine.maintain()
+    strays = [aged.folder / f"00000001-00000000000000000000.seg-{e}" for e in ("wal", "shm")]
+    for stray in strays:
+        stray.write_bytes(b"left by a reader")
+    append(aged.engine, parcel(["a"]))
+    aged.engine.maintain()
+    assert not any(stray.exists() for stray in strays)
+    assert inbox(aged.engine, position=2) == ["a"]
+
+
 def test_actions_are_kept_as_long_as_events(tmp_path: Path, clock: HandClock) -> None:
     fleet = Fleet(tmp_path / "data", clock, retain_seconds=DAY)
     start = fleet.owner.head.now

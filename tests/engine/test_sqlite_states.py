@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine.sqlite import deltas as deltas_module
+from holdfast.engine.sqlite import engine as engine_module
 from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.files import wal_bytes
 from holdfast.errors import Busy, Fenced
 from holdfast.stepping.commit import Record
 from holdfast.testing.commits import full_commit, visible
@@ -270,3 +272,36 @@ def test_deltas_stay_bounded(engine: SqliteEngine) -> None:
         most = max(most, count)
     assert most <= deltas_module.DELTAS_MAX + 1
     assert engine.view(0).record("Drone", "d-1") == record("d-1", "x", version)
+
+
+def test_the_wal_stays_bounded_beside_a_busy_worker(
+    root: Path, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upkeep runs all the time, and commits too: the WAL must not outgrow its bound by much."""
+    monkeypatch.setattr(engine_module, "WAL_BYTES_BEFORE_CHECKPOINT", 256 * 1024)
+    monkeypatch.setattr(engine_module, "WAL_BYTES_MAX", 1024 * 1024)
+    owner = Owner.of(engine)
+    done = threading.Event()
+    failures: list[BaseException] = []
+
+    def keep_house() -> None:
+        try:
+            while not done.wait(0.02):
+                engine.maintain()
+        except BaseException as error:
+            failures.append(error)
+
+    upkeep = threading.Thread(target=keep_house)
+    upkeep.start()
+    written = most = 0
+    for version in range(1, 250):
+        commit = [record(f"d-{n}", "x" * 500, version) for n in range(100)]
+        written += 100 * 500
+        owner.commit(commit)
+        most = max(most, wal_bytes(root / "p000/state.db"))
+    done.set()
+    upkeep.join()
+    assert failures == []
+    assert written > 10 * 1024 * 1024
+    assert most < 6 * 1024 * 1024, f"the WAL grew to {most:,} bytes"
+    assert {r.version for r in engine.view(0).records()} == {version}

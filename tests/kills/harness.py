@@ -77,6 +77,7 @@ class Site:
         self.environment: dict[str, str] = {}
         self._running: list[subprocess.Popen[bytes]] = []
         self._pipes: list[int] = []
+        self._stopped: list[int] = []
 
     def start(
         self,
@@ -122,6 +123,11 @@ class Site:
             os.close(theirs)
             self._pipes.append(ours)
 
+    def stop(self, pid: int) -> None:
+        """SIGSTOP to somebody's child. Its parent may die, and then nobody else would end it."""
+        self._stopped.append(pid)
+        os.kill(pid, signal.SIGSTOP)
+
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
@@ -149,6 +155,9 @@ class Site:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for pid in self._stopped:
+            if process_state(pid) == "T":
+                os.kill(pid, signal.SIGKILL)
         for pipe in self._pipes:
             os.close(pipe)
         self._pipes.clear()

@@ -128,9 +128,6 @@ def test_deaths_from_outside_are_not_blamed_on_events() -> None:
             assert live.dead_letters() == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="MemoryError is taken for the event's failure: every event is buried"
-)
 def test_a_worker_that_leaks_memory_buries_no_innocent_event() -> None:
     """Which event meets the bound is chance: a fresh worker folds it without trouble."""
     with site("partitions=1", TRAPS) as place:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ class Chaos:
         """Stop a worker for longer than its supervisor is patient."""
         workers = children(self.keeper.pid)
         if workers:
-            os.kill(self.chance.choice(workers), signal.SIGSTOP)
+            self.site.stop(self.chance.choice(workers))
 
     def rage(self, kills: int) -> None:
         while self.kills.total() < kills:
@@ -197,6 +198,10 @@ def settled(live: Live, oracle: Oracle, leave_out: tuple[str, ...] | list[str] =
     assert evidence.wrong_states(live, oracle, leave_out) == []
 
 
+def sends(progress: Path, before: int) -> bool:
+    return Progress(progress).acknowledged > before
+
+
 @pytest.mark.kill
 def test_a_program_that_runs_its_fleet_itself_may_be_killed_too() -> None:
     seed, source = 4, SOURCES[0]
@@ -208,7 +213,7 @@ def test_a_program_that_runs_its_fleet_itself_may_be_killed_too() -> None:
         for _ in range(8):
             program = place.start("program", arguments)
             before = Progress(progress).acknowledged
-            wait_until(lambda b=before: Progress(progress).acknowledged > b, 20.0, "it sends")  # type: ignore[misc]
+            wait_until(partial(sends, progress, before), 20.0, "it sends")
             time.sleep(chance.uniform(0.0, 0.4))
             ended(program)
         Path(f"{progress}.stop").touch()

@@ -4,7 +4,6 @@ SIGSTOP at the fault points before, inside and after both transactions, without 
 would end the worker first; and under a real supervisor, at no particular point.
 """
 
-import os
 import signal
 import subprocess
 import time
@@ -126,7 +125,7 @@ def test_takeover_under_a_supervisor_stays_under_two_seconds() -> None:
                 live.wait_for(receipt, timeout=20.0)
                 time.sleep(0.07 * attempt)  # another moment between two heartbeats
                 (worker,) = children(keeper.pid)
-                os.kill(worker, signal.SIGSTOP)
+                place.stop(worker)
                 start = time.monotonic()
                 receipt = live.send(swarm.Meter, meter, swarm.Beat(1))
                 live.wait_for(receipt, timeout=20.0)

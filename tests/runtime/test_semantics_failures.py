@@ -80,9 +80,6 @@ class Drone(Agent):
     def recurse(self, event: Do, ctx: Context) -> None:
         self.recurse(event, ctx)
 
-    def exhaust(self, event: Do, ctx: Context) -> None:
-        raise MemoryError("all gone")
-
     def misfit(self, event: Do, ctx: Context) -> None:
         self.height = "high"  # type: ignore[assignment]
 
@@ -117,7 +114,6 @@ REASONS = {
     "mess": "LookupError: a mess",
     "leave": "SystemExit: bye",
     "recurse": "RecursionError: maximum recursion depth exceeded",
-    "exhaust": "MemoryError: all gone",
     "misfit": "UsageError: Drone: field 'height' cannot be 'high'",
     "misfit_inside": "UsageError: Drone: field 'tags' cannot be",
     "loud": "UsageError: Beep: field 'volume' cannot be 'loud'",

@@ -117,8 +117,8 @@ class Fragile(Agent):
     def recursion(self, ctx: Context) -> None:
         self.recursion(ctx)
 
-    def memory(self, ctx: Context) -> None:
-        raise MemoryError
+    def buffer(self, ctx: Context) -> None:
+        raise BufferError("of memory")
 
     def huge(self, ctx: Context) -> None:
         raise ValueError("x" * 10_000_000)
@@ -170,7 +170,7 @@ class Fragile(Agent):
 FRAGILE = FleetModel("fragile", agents=[Fragile])
 REASONS = {
     "recursion": "^RecursionError: maximum recursion depth",
-    "memory": "^MemoryError: ",
+    "buffer": "^BufferError: of memory$",
     "huge": "^ValueError: x+$",
     "unprintable": r"^Boom: its text cannot be made \(RuntimeError\)$",
     "half_a_character": r"^ValueError: \\ud83d$",
@@ -191,10 +191,10 @@ REASONS = {
 
 def test_a_flood_of_failures_keeps_its_letters_small() -> None:
     made = Bench(FRAGILE, codebook_of(FRAGILE))
-    made.send([(Fragile, "f-1", Try("memory"))] * 1_000)
+    made.send([(Fragile, "f-1", Try("buffer"))] * 1_000)
     assert len(made.letters) == 1_000
     assert "Traceback" in made.letters[0].trace
-    assert re.fullmatch(r'File ".*test_undo.py", line \d+, in memory', made.letters[-1].trace)
+    assert re.fullmatch(r'File ".*test_undo.py", line \d+, in buffer', made.letters[-1].trace)
 
 
 @pytest.mark.parametrize("what", REASONS)

@@ -171,6 +171,10 @@ def _check_previous(
     here: dict[str, int] = {}
     for i in range(len(keys)) if fresh is None else fresh:
         key, seq = keys[i], parcel.seqs[i]
+        if seq == 0:
+            raise UsageError(
+                f"source {name!r}: an ordered source numbers from 1; 0 means none before"
+            )
         last = here.get(key, ledger.last_of_key(name, key))
         if previous[i] != last:
             raise OutOfOrder(

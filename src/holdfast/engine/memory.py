@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import uuid
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from holdfast.engine.admission import SourceRow, admit
 from holdfast.engine.port import (
@@ -20,12 +22,14 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import NEVER, Clock, Instant, next_stamp, system_clock
-from holdfast.errors import Backlog, Fenced, HoldfastError, OutdatedCode
+from holdfast.errors import Backlog, Fenced, HoldfastError, OutdatedCode, UsageError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
+
+R = TypeVar("R", StoredFrame, Journalled, Issued)
 
 
 class MemoryCatalog:
@@ -115,6 +119,7 @@ class MemoryPartition:
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
+    whole: threading.Lock = field(default_factory=threading.Lock)  # no commit is half done
 
     def head(self) -> Head:
         return self.committed
@@ -129,16 +134,17 @@ class MemoryPartition:
         return self.states.get((agent, key))
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
-        return iter([r for r in list(self.states.values()) if agent in (None, r.agent)])
+        with self.whole:
+            return iter([r for r in self.states.values() if agent in (None, r.agent)])
 
     def frames(self, first: int, most: int) -> list[StoredFrame]:
-        return [f for f in self.inbox if f.first + f.count > first][:most]
+        return _holding(self.inbox, first, most)
 
     def journal(self, first: int, most: int) -> list[Journalled]:
-        return [j for j in self.journalled if j.first + j.count > first][:most]
+        return _holding(self.journalled, first, most)
 
     def actions(self, first: int, most: int) -> list[Issued]:
-        return [i for i in self.issued if i.first + i.count > first][:most]
+        return _holding(self.issued, first, most)
 
     def letters(self) -> list[tuple[Letter, bool]]:
         return list(self.dead.values())
@@ -163,6 +169,14 @@ class MemoryPartition:
         return "this process" if self.epoch else ""
 
 
+def _holding(runs: list[R], first: int, most: int) -> list[R]:
+    """Runs from the one that holds `first` on. They are long: searched, not walked."""
+    start = max(0, bisect_right(runs, first, key=lambda run: run.first) - 1)
+    if start < len(runs) and runs[start].first + runs[start].count <= first:
+        start += 1
+    return runs[start : start + most]
+
+
 class MemoryEngine:
     capabilities = Capabilities(
         several_processes=False,
@@ -185,11 +199,13 @@ class MemoryEngine:
         self._granted: set[int] = set()
         self._changed = threading.Condition()
         self._woken = False
+        self._closed = False
 
     def append(
         self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
     ) -> list[Taken | Exception]:
         with self._changed:
+            self._check_open()
             results = [self._append_one(self._partitions[partition], p) for p in parcels]
             if partition in self._granted:
                 self._woken = True
@@ -239,7 +255,9 @@ class MemoryEngine:
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         with self._changed:
             for claim, commit in batches:
-                self._commit_one(self._partitions[claim.partition], claim, commit)
+                part = self._partitions[claim.partition]
+                with part.whole:
+                    self._commit_one(part, claim, commit)
 
     def _commit_one(self, part: MemoryPartition, claim: Claim, commit: Commit) -> None:
         if part.epoch != claim.epoch or part.committed != commit.before:
@@ -269,6 +287,7 @@ class MemoryEngine:
         """An event that kills this process takes the data along: there is nobody to tell."""
 
     def view(self, partition: int) -> MemoryPartition:
+        self._check_open()
         return self._partitions[partition]
 
     def wait(self, seconds: float) -> None:
@@ -282,7 +301,23 @@ class MemoryEngine:
             self._changed.notify_all()
 
     def maintain(self) -> None:
-        """Memory is bounded by the process; nothing is kept past it."""
+        """Forget what retention no longer keeps, as the engines on disk do."""
+        oldest = self._clock().wall - self.limits.retain_seconds
+        with self._changed:
+            for part in self._partitions:
+                folded = [f for f in part.inbox if f.first + f.count <= part.committed.position]
+                past = sum(1 for frame in folded if frame.stamp < oldest)
+                size = sum(len(frame.frame) for frame in folded[past:])
+                while past < len(folded) and size > self.limits.retain_bytes:
+                    size -= len(folded[past].frame)
+                    past += 1
+                del part.inbox[:past]
+                part.issued = [one for one in part.issued if one.now >= oldest]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("this handle is closed, and its data is gone: open another")
 
     def close(self) -> None:
+        self._closed = True
         self._granted.clear()

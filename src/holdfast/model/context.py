@@ -302,6 +302,8 @@ class Context:
 
     @staticmethod
     def _need_event(verb: str, event: object) -> None:
+        if isinstance(event, type):
+            raise UsageError(f"ctx.{verb} takes an event, not its class: write {event.__name__}(…)")
         if not isinstance(event, Event):
             raise UsageError(f"ctx.{verb} takes an Event, not {type(event).__name__}")
 

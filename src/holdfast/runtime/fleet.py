@@ -23,7 +23,12 @@ class Fleet(FleetModel):
         try:
             if isinstance(engine, SqliteEngine):
                 engine.holder.acquire()
-            return Live(self, engine, Embedded(self, engine))
+            embedded = Embedded(self, engine)
+            try:
+                return Live(self, engine, embedded)
+            except BaseException:
+                embedded.stop()
+                raise
         except BaseException:
             engine.close()
             raise

@@ -23,7 +23,8 @@ from holdfast.runtime.reading import (
     PausedAgent,
     Reading,
 )
-from holdfast.runtime.sending import Receipt, Router
+from holdfast.runtime.routing import Router
+from holdfast.runtime.sending import Receipt
 from holdfast.stepping.inputs import control_frame
 
 H = TypeVar("H", bound="Handle")

@@ -100,19 +100,20 @@ class Live(Handle):
         check_key(key)
         if after is not None:
             self.wait_for(after, timeout=timeout)
-        record = self._reading.record(agent.__name__, key)
+        record = self._reading.record(self._sending.name_of(agent), key)
         return None if record is None else cast(A, self._object(record.schema, record.state))
 
     def states(self, agent: type[A]) -> Iterator[tuple[str, A]]:
         """Every agent of a class with its key, partition by partition."""
+        name = self._sending.name_of(agent)
         for view in self._reading.views():
-            for record in view.records(agent.__name__):
+            for record in view.records(name):
                 yield record.key, cast(A, self._object(record.schema, record.state))
 
     def history(self, agent: type[Agent], key: str) -> list[HistoryEntry]:
         """The inputs of one agent that retention has kept, in the order it took them."""
         check_key(key)
-        return list(self._reading.history(agent.__name__, key))
+        return list(self._reading.history(self._sending.name_of(agent), key))
 
     # Operating.
 

@@ -6,11 +6,10 @@ The phase before is the claim (engine), the phase after is a revocation or the e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Fenced, HoldfastError, OutdatedCode, TryAgain
+from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -30,7 +29,6 @@ _CONDEMNED = "it ended its worker again and again, also when it was folded alone
 
 _log = logging.getLogger("holdfast.worker")
 _agent_log = logging.getLogger("holdfast.agent")
-Alarm = Callable[[int, str], None]
 
 
 class Partition:
@@ -41,14 +39,13 @@ class Partition:
         fleet: FleetModel,
         codebook: Codebook,
         clock: Clock,
-        alarm: Alarm,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
         self._engine = engine
         self._codebook = codebook
         self._clock = clock
-        self._alarm = alarm
+        self._held_up_by: str | None = None
         self._relay = Relay(engine, claim.incarnation)
         self._pending: Commit | None = None
         self._instant = clock()
@@ -58,6 +55,7 @@ class Partition:
         self._rest_until = 0.0
         self._last_moved = 0.0
         self._alone = claim.alone
+        self._kept: Inputs | None = None
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
         self._relay.add(Outgoing(*row) for row in self._load().outbox)
@@ -80,6 +78,11 @@ class Partition:
         """When the next timer is due; None while the partition rests."""
         return None if self._resting(self._clock().wall) else self.stepper.agenda.next_due
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this partition, or a message from it, waits. None if nothing does."""
+        return self._held_up_by or self._relay.trouble
+
     def _resting(self, now: float) -> bool:
         # Two-sided, so that a clock set back does not turn a rest into a sleep.
         return self._rest_until - 2 * HOLD_SECONDS < now < self._rest_until
@@ -89,6 +92,7 @@ class Partition:
         if self._resting(self._clock().wall):
             return False
         position = self.position
+        self._held_up_by = None
         try:
             now = self._tell_time()
             if self._pending is None:
@@ -96,7 +100,7 @@ class Partition:
             moved = self._pending is not None
             if self._pending is not None:
                 self._commit(self._pending)
-            moved = self._deliver() or moved
+            moved = self._deliver(now) or moved
         except Fenced:
             raise
         except HoldfastError as trouble:
@@ -147,7 +151,9 @@ class Partition:
 
     def _step(self, batch: list[Inputs], clock: float | None) -> Commit:
         condemned = _CONDEMNED if self._condemned else None
-        self._condemned = False
+        if self._condemned:
+            self._condemned = False
+            self._alone_until = self.position + 1  # found: behind it, batches again
         relayed = self._relay.take_delivered()
         self._engine.folding(self.claim, self.position)
         self.folding = True
@@ -155,6 +161,8 @@ class Partition:
             commit = self.stepper.step(
                 batch, clock, relayed, alone=self._alone, condemned=condemned
             )
+        except MemoryError:
+            raise  # like any death: the mark stays, and a fresh process tries again
         except Exception:
             self._relay.delivered = relayed
             self._load()  # memory may be half-way: start again from what is committed
@@ -169,7 +177,9 @@ class Partition:
     def _read(self) -> list[Inputs]:
         """What waits, from our position on, up to the first frame that newer code has to fold."""
         position = self.position
-        most = 1 if self._alone else self._events_max
+        if self._alone:
+            return self._read_one(position)
+        most = self._events_max
         batch: list[Inputs] = []
         count = 0
         for stored in self._engine.read(self.number, position, most):
@@ -188,6 +198,16 @@ class Partition:
             if count >= most:
                 break
         return batch
+
+    def _read_one(self, position: int) -> list[Inputs]:
+        """The next event only; its frame is kept, because the next ones are in it too."""
+        kept = self._kept
+        if kept is None or not kept.first <= position < kept.first + len(kept):
+            found = self._engine.read(self.number, position, 1)
+            kept = self._kept = self._decode(found[0]) if found else None
+        if kept is None:
+            return []
+        return [kept.part(position - kept.first, position - kept.first + 1)]
 
     def _decode(self, stored: StoredFrame) -> Inputs:
         try:
@@ -212,20 +232,16 @@ class Partition:
                 letter.key,
                 letter.error,
             )
+        self._events_max = min(EVENTS_PER_COMMIT_MAX, self._events_max * 2)
         if len(commit.letters) > LETTERS_LOGGED:
             _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:
             self._alone = False
 
-    def _deliver(self) -> bool:
-        """Hand over what waits. True if anything went; a refusal is an alarm and a rest."""
-        if not self._relay.messages_waiting:
-            return False
-        trouble = self._relay.deliver()
-        if trouble is not None:
-            raise TryAgain(trouble)
-        return True
+    def _deliver(self, now: float) -> bool:
+        """Hand over what waits. True if anything went; who is refused waits, and stops nobody."""
+        return self._relay.messages_waiting > 0 and self._relay.deliver(now) > 0
 
     def _rest(self, reason: str) -> None:
         self._rest_until = self._clock().wall + HOLD_SECONDS
-        self._alarm(self.number, reason)
+        self._held_up_by = reason

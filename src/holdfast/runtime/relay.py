@@ -15,6 +15,7 @@ from holdfast.stepping.commit import Outgoing
 from holdfast.stepping.frame import Frame
 
 PARCELS_AT_ONCE = 64
+REST_SECONDS = 1.0
 TURN_SECONDS = 0.2  # the worker has other things to do than to queue behind a stopped process
 
 
@@ -25,27 +26,37 @@ class Relay:
         self._waiting: dict[int, deque[Outgoing]] = {}
         self.delivered: dict[int, int] = {}  # destination -> last parcel, to be cleared
         self.messages_waiting = 0
+        self._resting: dict[int, tuple[float, str]] = {}  # destination -> until when, and why
 
     def add(self, outgoing: Iterable[Outgoing]) -> None:
         for out in outgoing:
             self._waiting.setdefault(out.destination, deque()).append(out)
             self.messages_waiting += out.count
 
-    def deliver(self) -> str | None:
-        """Append what waits. What is refused for now stays; the reason is returned."""
-        trouble = None
+    @property
+    def trouble(self) -> str | None:
+        """Why messages wait, if they do."""
+        return next((reason for _, reason in self._resting.values()), None)
+
+    def deliver(self, now: float) -> int:
+        """Append what waits; how many messages went.
+
+        A destination that refuses rests for a while; the others, and our own fold, go on.
+        """
+        before = self.messages_waiting
         for destination, queue in self._waiting.items():
-            while queue:
+            while queue and now >= self._resting.get(destination, (now, ""))[0]:
                 batch = [queue[i] for i in range(min(PARCELS_AT_ONCE, len(queue)))]
                 refused = self._append(destination, batch)
                 if refused is not None:
-                    trouble = str(refused)
+                    self._resting[destination] = (now + REST_SECONDS, str(refused))
                     break
+                self._resting.pop(destination, None)
                 for out in batch:
                     queue.popleft()
                     self.messages_waiting -= out.count
                 self.delivered[destination] = batch[-1].first
-        return trouble
+        return before - self.messages_waiting
 
     def _append(self, destination: int, batch: list[Outgoing]) -> TryAgain | None:
         parcels = [

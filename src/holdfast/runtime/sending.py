@@ -1,4 +1,4 @@
-"""Sending: from a user's events to durable parcels in the right inboxes."""
+"""Sending: from a user's events to numbered parcels, encoded before any is appended."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import time
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from holdfast.engine.admission import SEQ_MAX, WINDOW
-from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
+from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW
+from holdfast.engine.port import Parcel
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import Layout, check_key, shortened
+from holdfast.model.keys import shortened
+from holdfast.runtime.routing import Router
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
 
 EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
-_ROUTES_MAX = 1_000_000
+UNFINISHED_SENDS_MAX = 64
 
-R = TypeVar("R")
+R = TypeVar("R", bound=tuple[object, ...])
 Row = tuple[type[Agent], str, Event]
 
 
@@ -33,96 +33,25 @@ class Receipt(NamedTuple):
     """Proof that events are durable. `live.state(…, after=receipt)` sees what they did."""
 
     positions: tuple[tuple[int, int], ...]  # (partition, first position after the events)
+    repeats: int = 0  # how many of them were known already, by source and number
 
 
-class Group:
-    """Sends of several threads to one inbox that share a transaction."""
+class Unfinished(NamedTuple):
+    """A send without a source that failed, although a part of it may be stored."""
 
-    def __init__(self, engine: Engine, partition: int) -> None:
-        self._engine = engine
-        self._partition = partition
-        self._queue: list[_Waiting] = []
-        self._queueing = threading.Lock()
-        self._turn = threading.Lock()
+    rows: list[tuple[object, ...]]
+    first: int
+    since: float
 
-    def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
-        waiting = _Waiting(parcel)
-        with self._queueing:
-            self._queue.append(waiting)
-        with self._turn:
-            if waiting.result is None:
-                self._append_all(wait_seconds)
-        if isinstance(waiting.result, Taken):
-            return waiting.result
-        assert waiting.result is not None
-        raise waiting.result
-
-    def _append_all(self, wait_seconds: float) -> None:
-        with self._queueing:
-            batch, self._queue = self._queue, []
-        results: Sequence[Taken | Exception]
-        try:
-            parcels = [waiting.parcel for waiting in batch]
-            results = self._engine.append(self._partition, parcels, wait_seconds)
-        except Exception as error:
-            results = [error] * len(batch)
-        for waiting, result in zip(batch, results, strict=True):
-            waiting.result = result
-
-
-class _Waiting:
-    __slots__ = ("parcel", "result")
-
-    def __init__(self, parcel: Parcel) -> None:
-        self.parcel = parcel
-        self.result: Taken | Exception | None = None
-
-
-class Router:
-    """Parcels to inboxes: grouping, and patience with refusals that pass."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.layout: Layout = engine.catalog.layout
-        self._groups = [Group(engine, n) for n in range(len(self.layout.partitions))]
-        self._routes: dict[str, int] = {}
-
-    def partition_of(self, key: str) -> int:
-        return self.partitions_of((key,))[0]
-
-    def partitions_of(self, keys: Sequence[str]) -> list[int]:
-        """Where each key lives. Known keys cost one look-up; new ones are checked first."""
-        routes = self._routes
-        try:
-            return [routes[key] for key in keys]
-        except (KeyError, TypeError):
-            for key in keys:
-                check_key(key)
-            if len(routes) + len(keys) > _ROUTES_MAX:
-                routes.clear()
-            routes.update((key, self.layout.partition_of(key)) for key in keys)
-            return [routes[key] for key in keys]
-
-    def split(self, keys: Sequence[str]) -> dict[int, Sequence[int]]:
-        """Which of the rows go to which partition, by their keys."""
-        numbers = self.partitions_of(keys)
-        return {
-            number: [i for i, n in enumerate(numbers) if n == number]
-            for number in sorted(set(numbers))
-        }
-
-    def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
-        deadline = time.monotonic() + timeout
-        attempt = 0
-        while True:
-            try:
-                patience = max(0.0, min(APPEND_SECONDS, deadline - time.monotonic()))
-                return self._groups[partition].append(parcel, patience)
-            except TryAgain as refusal:
-                pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
-                if time.monotonic() + pause > deadline:
-                    raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
-                time.sleep(pause)
-                attempt += 1
+    def is_repeated_by(self, rows: Sequence[tuple[object, ...]]) -> bool:
+        """The very same events, not equal ones: two equal ticks are two ticks."""
+        return (
+            len(rows) == len(self.rows)
+            and time.monotonic() - self.since < ANONYMOUS_SECONDS / 2
+            and all(
+                a[-1] is b[-1] and a[:-1] == b[:-1] for a, b in zip(rows, self.rows, strict=True)
+            )
+        )
 
 
 class Courier(Generic[R]):
@@ -133,7 +62,7 @@ class Courier(Generic[R]):
         self._source = f"~{secrets.token_hex(8)}"
         self._numbering = threading.Lock()
         self._next = 1
-        self._unfinished: tuple[list[R], int] | None = None
+        self._unfinished: list[Unfinished] = []
 
     def send(
         self,
@@ -155,18 +84,25 @@ class Courier(Generic[R]):
         check_numbers(first_seq, previous, event_time)
         name, first, own = self._number(rows, source, first_seq)
         positions = []
+        repeats = 0
         try:
             for partition, parcel in self._parcels(rows, name, first, event_time, previous, asks):
                 taken = self._router.append(partition, parcel, timeout)
                 if asks and not taken.new:
                     raise TimedOut("the question may have been sent before: ask again")
                 positions.append((partition, taken.next))
-        except Exception as error:
-            if own and isinstance(error, (TryAgain, TimedOut)):
-                # The same rows sent again are a retry and get the same numbers.
-                self._unfinished = (list(rows), first)
+                repeats += parcel.frame.count - taken.new
+        except TryAgain:
+            if own:
+                self._remember(rows, first)
             raise
-        return Receipt(tuple(positions))
+        return Receipt(tuple(positions), repeats)
+
+    def _remember(self, rows: Sequence[R], first: int) -> None:
+        """A part may be stored: the same events sent again soon are a retry, with their numbers."""
+        with self._numbering:
+            unfinished = Unfinished(list(rows), first, time.monotonic())
+            self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS_MAX :], unfinished]
 
     def _number(
         self, rows: Sequence[R], source: str | None, first_seq: int | None
@@ -182,10 +118,10 @@ class Courier(Generic[R]):
         if first_seq is not None:
             raise UsageError("a sequence number without a source: give source=… too")
         with self._numbering:
-            if self._unfinished is not None and self._unfinished[0] == list(rows):
-                first = self._unfinished[1]
-                self._unfinished = None
-                return self._source, first, True
+            for unfinished in self._unfinished:
+                if unfinished.is_repeated_by(rows):
+                    self._unfinished.remove(unfinished)
+                    return self._source, unfinished.first, True
             first = self._next
             self._next += len(rows)
             return self._source, first, True

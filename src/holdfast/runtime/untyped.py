@@ -20,7 +20,8 @@ from holdfast.model.schema import Field, Kind, Schema, UntypedReader
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry, Plain, Untyped
-from holdfast.runtime.sending import Courier, Receipt, Router, make_parcel, numbered
+from holdfast.runtime.routing import Router
+from holdfast.runtime.sending import Courier, Receipt, make_parcel, numbered
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.commit import Record
 from holdfast.stepping.inputs import external_frame

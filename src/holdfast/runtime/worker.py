@@ -44,9 +44,8 @@ class Worker:
         moved = False
         for number, partition in list(self.partitions.items()):
             try:
-                if partition.advance():
-                    moved = True
-                    self.alarms.pop(number, None)
+                moved = partition.advance() or moved
+                self._note(number, partition.trouble)
             except Fenced as reason:
                 _log.warning("partition %d: %s", number, reason)
                 del self.partitions[number]
@@ -67,15 +66,17 @@ class Worker:
             if isinstance(change, Granted):
                 claim = change.claim
                 self.partitions[claim.partition] = Partition(
-                    claim, self._engine, self._fleet, self._codebook, self._clock, self._alarm
+                    claim, self._engine, self._fleet, self._codebook, self._clock
                 )
             else:
                 self.partitions.pop(change.partition, None)
 
-    def _alarm(self, partition: int, reason: str) -> None:
-        if self.alarms.get(partition) != reason:
-            _log.error("partition %d waits: %s", partition, reason)
-        self.alarms[partition] = reason
+    def _note(self, partition: int, trouble: str | None) -> None:
+        if trouble is None:
+            self.alarms.pop(partition, None)
+        elif self.alarms.get(partition) != trouble:
+            _log.error("partition %d waits: %s", partition, trouble)
+            self.alarms[partition] = trouble
 
     def idle_seconds(self) -> float:
         """How long nothing can happen, unless somebody appends."""

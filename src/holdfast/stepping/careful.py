@@ -124,6 +124,8 @@ class CarefulFold:
             handler(agent, snapshot(held.event), context)
             cell.packed()
             self._check_outputs(mark)
+        except MemoryError:
+            raise  # nobody knows whose fault it is: a fresh process finds out
         except (Exception, SystemExit) as error:
             if self._interrupted:
                 raise

@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 
+from holdfast.model.agent import Agent
 from holdfast.stepping.cell import STATE_BYTES_MAX, Cell, Kind
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame, codes, const, integers, rows
@@ -20,17 +21,22 @@ _unpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _record = cast("type[Record]", partial(tuple.__new__, Record))
 
 
-def records_of(cells: Sequence[Cell], now: float) -> list[Record]:
-    """What will be stored of each cell, in their order. Raises if a state has a wrong type."""
+def records_of(cells: Sequence[Cell], now: float) -> tuple[list[Record], list[Agent]]:
+    """What will be stored of each cell, in their order, and what it will be read back as.
+
+    Raises if a state has a wrong type.
+    """
     records: list[Record] = []
+    agents: list[Agent] = []
     for kind, group in groupby(cells, key=attrgetter("kind")):
-        records += _records_of_kind(kind, list(group), now)
-    return records
+        members = list(group)
+        packed = _pack([cell.agent or cell.wake() for cell in members])
+        agents += cast(list[Agent], kind.codebook.reader_of(kind.schema).rows(packed))
+        records += _records_of_kind(kind, members, packed, now)
+    return records, agents
 
 
-def _records_of_kind(kind: Kind, cells: list[Cell], now: float) -> list[Record]:
-    packed = _pack([cell.agent or cell.wake() for cell in cells])
-    kind.codebook.reader_of(kind.schema).rows(packed)  # checks the types of all fields
+def _records_of_kind(kind: Kind, cells: list[Cell], packed: bytes, now: float) -> list[Record]:
     states = list(map(bytes, _unpack_raw(packed)))
     if len(packed) > STATE_BYTES_MAX:
         for cell in cells:

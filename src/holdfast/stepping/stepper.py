@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.errors import DamagedData
+from holdfast.model.agent import Agent
 from holdfast.model.context import Context
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
@@ -147,7 +148,7 @@ class Stepper:
         """Encode all that changed. Fails (and so leads to care) if a state has a wrong type."""
         effects = self.context._effects
         before = self.head
-        records = records_of(self.touched, fold.now)
+        records, agents = records_of(self.touched, fold.now)
         records += fold.gone.values()
         sent_next = dict(self.sent_next)
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
@@ -177,15 +178,18 @@ class Stepper:
             relayed=relayed,
             logs=list(effects.logs),
         )
-        self._keep(commit, fold)
+        self._keep(commit, agents)
         return commit
 
-    def _keep(self, commit: Commit, fold: CarefulFold) -> None:
-        """From here on memory is what the commit will make true on disk."""
+    def _keep(self, commit: Commit, agents: list[Agent]) -> None:
+        """From here on memory is what the commit will make true on disk, and nothing else.
+
+        A handler may leave an int in a float field, or one list in two: read back they differ, so
+        what was read back is kept, as after a restart.
+        """
         effects = self.context._effects
-        for cell, record in zip(self.touched, commit.records, strict=False):
-            cell.saved = record
-            cell.updated = record.updated
+        for cell, record, agent in zip(self.touched, commit.records, agents, strict=False):
+            cell.saved, cell.agent, cell.updated = record, agent, record.updated
         effects.rewind((0, 0, 0, 0, 0))
         self.sent_next.update(commit.sent_next)
         self.head = commit.head

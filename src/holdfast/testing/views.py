@@ -108,6 +108,27 @@ class ViewConformance(Workbench):
         worker.join()
         assert seen == commits
 
+    def test_nobody_sees_half_a_commit(self) -> None:
+        """All agents change together in every commit: a reader never sees them differ."""
+        engine = self.engine()
+        owner = Owner.of(engine)
+        view = engine.view(0)
+        done = threading.Event()
+
+        def work() -> None:
+            try:
+                for version in range(1, 40):
+                    owner.commit([record(f"d-{n}", "x", version) for n in range(100)])
+            finally:
+                done.set()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        while not done.is_set():
+            assert len({r.version for r in view.records()}) <= 1
+        worker.join()
+        assert {r.version for r in view.records()} == {39}
+
     def test_actions_and_journal_continue_behind_a_number(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)

@@ -12,7 +12,14 @@ from typing import cast
 import apsw
 
 from holdfast.engine.sqlite.checks import check_of, check_structure, verified
-from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.engine.sqlite.files import (
+    create,
+    damaged,
+    explained,
+    open_existing,
+    publish,
+    transaction,
+)
 from holdfast.errors import UsageError, WrongFleet
 from holdfast.model.keys import SLOTS, Layout
 from holdfast.model.schema import Schema
@@ -81,16 +88,10 @@ class SqliteCatalog:
         with self._lock, explained(self._path):
             known = self._known()
             if any(s.fingerprint not in known for s in schemas):
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
+                with transaction(self._connection):
                     known = self._known()
                     for schema in schemas:
                         self._insert(schema, known)
-                    self._connection.execute("COMMIT")
-                except BaseException:
-                    _rollback(self._connection)
-                    raise
-                self._checkpoint()
             return known
 
     def _checkpoint(self) -> None:
@@ -115,11 +116,6 @@ class SqliteCatalog:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-
-
-def _rollback(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
 
 
 def check_root(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import shutil
@@ -31,13 +32,16 @@ from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Fenced, TryAgain, UsageError
+from holdfast.errors import Fenced, HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
 WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
+WAL_BYTES_MAX = 32 * 1024 * 1024  # then a commit has to wait for a checkpoint
 FORGET_EVERY_SECONDS = 60.0
 PARTITIONS_MAX = 256
+
+_log = logging.getLogger("holdfast.engine")
 
 
 class SqliteEngine:
@@ -69,6 +73,7 @@ class SqliteEngine:
         self._revoked: set[int] = set()
         self._fifos: dict[int, int] = {}
         self._forgot = time.monotonic()
+        self._closed = False
 
     @staticmethod
     def create(root: Path, fleet: str, partitions: int) -> None:
@@ -162,8 +167,10 @@ class SqliteEngine:
         if owned.wants_compaction:
             try:
                 owned.compact(claim, self.view(claim.partition).delta_records)
-            except TryAgain:
-                pass  # the next commit tries again
+            except Fenced:
+                raise
+            except HoldfastError as trouble:
+                _log.warning("compaction waits for the next commit: %s", trouble)
 
     def folding(self, claim: Claim, position: int | None) -> None:
         self._states[claim.partition].folding(position)
@@ -203,7 +210,7 @@ class SqliteEngine:
     def view(self, partition: int) -> SqliteView:
         with self._lock:
             view = self._views.get(partition)
-            if view is None:
+            if view is None:  # a closed engine has none
                 inbox = self._inbox_unlocked(partition)
                 view = self._views[partition] = SqliteView(_folder(self.root, partition), inbox)
             return view
@@ -213,6 +220,8 @@ class SqliteEngine:
             return self._inbox_unlocked(partition)
 
     def _inbox_unlocked(self, partition: int) -> SqliteInbox:
+        if self._closed:
+            raise UsageError(f"{self.root}: this handle is closed: open another")
         inbox = self._inboxes.get(partition)
         if inbox is None:
             folder = _folder(self.root, partition)
@@ -229,18 +238,34 @@ class SqliteEngine:
     # Upkeep.
 
     def maintain(self) -> None:
+        """Every partition, also if another one has trouble; then the first trouble is raised."""
+        troubles: list[HoldfastError] = []
+        forget = time.monotonic() - self._forgot > FORGET_EVERY_SECONDS
         for number, claim in list(self._claims.items()):
-            path = _folder(self.root, number) / "state.db"
-            if wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
-                state.checkpoint(path)
-            self._inbox(number).maintain(self.view(number).head().position)
-            if time.monotonic() - self._forgot > FORGET_EVERY_SECONDS:
-                oldest = self._clock().wall - self.limits.retain_seconds
-                self._states[number].forget_before(claim, oldest)
-        if time.monotonic() - self._forgot > FORGET_EVERY_SECONDS:
+            try:
+                self._maintain(number, claim, forget)
+            except HoldfastError as trouble:
+                troubles.append(trouble)
+        if forget:
             self._forgot = time.monotonic()
+        if troubles:
+            raise troubles[0]
+
+    def _maintain(self, number: int, claim: Claim, forget: bool) -> None:
+        """Unlinking first: on a full disk it is what makes room for the rest."""
+        self._inbox(number).maintain(self.view(number).head().position)
+        path = _folder(self.root, number) / "state.db"
+        if forget:
+            oldest = self._clock().wall - self.limits.retain_seconds
+            self._states[number].forget_before(claim, oldest)
+        if wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
+            state.checkpoint(path)
+        if wal_bytes(path) > WAL_BYTES_MAX:
+            self._states[number].empty_wal()
 
     def close(self) -> None:
+        with self._lock:
+            self._closed = True
         for number, claim in self._claims.items():
             if number not in self._revoked:
                 self._states[number].release(claim)

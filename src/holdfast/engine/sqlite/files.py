@@ -64,6 +64,20 @@ def _explain(path: Path, error: OSError) -> HoldfastError:
     return UsageError(f"{where}: {error.strerror or error}: check the path and its file system")
 
 
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """All or nothing: durable at the end, undone if anything is raised on the way."""
+    if not connection.in_transaction:
+        connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def damaged(path: Path, reason: str) -> DamagedData:
     return DamagedData(
         f"{path}: damaged ({reason}): nothing was changed; "

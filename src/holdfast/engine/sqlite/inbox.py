@@ -12,7 +12,14 @@ from pathlib import Path
 from holdfast.engine.admission import admit
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Limits, Parcel, Taken
-from holdfast.engine.sqlite.files import damaged, explained, last_written, remove, wal_bytes
+from holdfast.engine.sqlite.files import (
+    damaged,
+    explained,
+    last_written,
+    remove,
+    transaction,
+    wal_bytes,
+)
 from holdfast.engine.sqlite.locks import Turnstile, Witness
 from holdfast.engine.sqlite.segment import (
     InboxHead,
@@ -22,11 +29,19 @@ from holdfast.engine.sqlite.segment import (
     list_segments,
 )
 from holdfast.engine.stamping import Clock, next_stamp
-from holdfast.errors import Backlog, DamagedData, DiskFull, HoldfastError, TryAgain, UsageError
+from holdfast.errors import (
+    Backlog,
+    Busy,
+    DamagedData,
+    DiskFull,
+    HoldfastError,
+    TryAgain,
+    UsageError,
+)
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
-ROTATE_SECONDS = 5.0  # how long upkeep waits for its turn: it has time
+ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
 READERS_MAX = 4  # segments open for reading
 _BACKLOG_AGE_SECONDS = 0.05  # how old the folded position may be when the backlog is judged
@@ -59,22 +74,33 @@ class SqliteInbox:
 
     def append(self, parcels: Sequence[Parcel], wait_seconds: float) -> list[Taken | Exception]:
         """1 queue, 2 find the newest segment, 3 one transaction, 4 unlock, 5 wake the owner."""
-        with self._appending:
-            self._turnstile.acquire(wait_seconds)
-            try:
-                segment = self._newest()
-                self._faults("append.before")
-                results = self._transaction(segment, parcels)
-                reached = [result.next for result in results if isinstance(result, Taken)]
-                if reached:
-                    self._witness.note(reached[-1])
-                self._faults("append.after")
-                if segment.bytes_used() > self._limits.segment_bytes:
-                    self._try_to_rotate(segment)
-            finally:
-                self._turnstile.release()
+        if not self._appending.acquire(timeout=wait_seconds):
+            raise Busy(f"{self.folder.parent}: other threads append without a pause: try again")
+        try:
+            results = self._append_in_turn(parcels, wait_seconds)
+        finally:
+            self._appending.release()
         wake(self._wake)
         return results
+
+    def _append_in_turn(
+        self, parcels: Sequence[Parcel], wait_seconds: float
+    ) -> list[Taken | Exception]:
+        self._turnstile.acquire(wait_seconds)
+        try:
+            segment = self._newest()
+            self._faults("append.before")
+            results = self._transaction(segment, parcels)
+            reached = [result.next for result in results if isinstance(result, Taken)]
+            if reached:
+                self._witness.note(reached[-1])
+            self._faults("append.after")
+            # The WAL is what was appended here; the file has the dedupe rows it began with.
+            if wal_bytes(segment.path) > self._limits.segment_bytes:
+                self._try_to_rotate(segment)
+            return results
+        finally:
+            self._turnstile.release()
 
     def _newest(self) -> Segment:
         """The cached segment, unless somebody has started the next one."""
@@ -108,21 +134,14 @@ class SqliteInbox:
 
     def _transaction(self, segment: Segment, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
         connection = segment.connection
-        with explained(segment.path):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                head = segment.head()
-                results: list[Taken | Exception] = []
-                for parcel in parcels:
-                    head, result = self._take(segment, head, parcel)
-                    results.append(result)
-                segment.put_head(head)
-                self._faults("append.inside")
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        with explained(segment.path), transaction(connection):
+            head = segment.head()
+            results: list[Taken | Exception] = []
+            for parcel in parcels:
+                head, result = self._take(segment, head, parcel)
+                results.append(result)
+            segment.put_head(head)
+            self._faults("append.inside")
         return results
 
     def _take(
@@ -269,21 +288,27 @@ class SqliteInbox:
     # Upkeep, off the path of appends.
 
     def maintain(self, folded: int) -> None:
-        """Checkpoint sealed segments, unlink what is folded and past retention."""
-        self._rotate_aged(folded)
-        names = list_segments(self.folder)
-        for name in names[:-1]:
-            if wal_bytes(self.folder / str(name)):
-                sealed = Segment(self.folder, name)
-                with explained(sealed.path):
-                    sealed.checkpoint()
-                sealed.close()
-        for name in self._expendable(names, folded):
+        """Unlink what is folded and past retention, then checkpoint sealed segments."""
+        for name in self._expendable(list_segments(self.folder), folded):
             with self._reading:
                 cached = self._readers.pop(name, None)
                 if cached is not None:
                     cached.close()
                 remove(self.folder / str(name))
+        self._sweep()
+        self._rotate_aged(folded)
+        for name in list_segments(self.folder)[:-1]:
+            if wal_bytes(self.folder / str(name)):
+                sealed = Segment(self.folder, name)
+                with explained(sealed.path):
+                    sealed.checkpoint()
+                sealed.close()
+
+    def _sweep(self) -> None:
+        """Side files whose segment is gone: a reader that came late may have made them anew."""
+        for stray in self.folder.glob("*.seg-*"):
+            if not stray.with_name(stray.name.rpartition("-")[0]).exists():
+                stray.unlink(missing_ok=True)
 
     def _rotate_aged(self, folded: int) -> None:
         """An open segment in which all is folded and past retention makes way for an empty one."""

@@ -28,7 +28,6 @@ from holdfast.engine.sqlite.files import (
     explained,
     open_existing,
     publish,
-    wal_bytes,
 )
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.stepping.inputs import StoredFrame
@@ -139,9 +138,6 @@ class Segment:
             self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:
             pass  # upkeep comes again
-
-    def bytes_used(self) -> int:
-        return self.path.stat().st_size + wal_bytes(self.path)
 
     def close(self) -> None:
         self.connection.close()

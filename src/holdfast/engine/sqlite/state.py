@@ -19,7 +19,15 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified
 from holdfast.engine.sqlite.deltas import DeltaRun
-from holdfast.engine.sqlite.files import create, damaged, explained, open_existing, publish
+from holdfast.engine.sqlite.files import (
+    BUSY_MILLISECONDS,
+    create,
+    damaged,
+    explained,
+    open_existing,
+    publish,
+    transaction,
+)
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.errors import Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit, Head, Record
@@ -28,6 +36,7 @@ LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker t
 ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
 ATTEMPTS_ALONE_MAX = 2  # deaths of one event folded alone before it is condemned
 ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
+FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
 _TABLES = """
@@ -56,6 +65,7 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
+Rows = list[tuple[object, ...]]
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -133,13 +143,8 @@ class SqliteState:
         """Take the partition over. Whoever held it before is refused at its next commit."""
         with self._lock, explained(self.path):
             self._begin_or_end_the_holder()
-            try:
+            with transaction(self._connection):
                 claim = self._claim(partition, generation)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
             self._count_deltas()
         self.folding(None)
         return claim
@@ -156,7 +161,7 @@ class SqliteState:
             owner.end()
             self._connection.execute("BEGIN IMMEDIATE")
         finally:
-            self._connection.set_busy_timeout(5_000)
+            self._connection.set_busy_timeout(BUSY_MILLISECONDS)
 
     def _claim(self, partition: int, generation: int) -> Claim:
         facts = about(self._connection)
@@ -207,56 +212,57 @@ class SqliteState:
 
     def commit(self, claim: Claim, commit: Commit) -> None:
         """1 begin, 2 check the fence, 3 write everything, 4 make it durable."""
-        deltas = commit.delta
-        letters = [
+        letters: Rows = [
             (x.id, 0, body, check_of(x.id, body)) for x in commit.letters if (body := _pack(x))
         ]
-        answers = [
+        answers: Rows = [
             (a.position, a.now, body, check_of(a.position, a.now, body))
             for a in commit.answers
             if (body := _pack(a))
         ]
         with self._lock, explained(self.path):
             self._faults("commit.before")
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._check_fence(claim, commit.before)
-                execute, many = self._connection.execute, self._connection.executemany
-                if deltas:
-                    number = commit.head.commits
-                    row = (number, deltas, frame_check((number,), deltas))
-                    execute("INSERT INTO delta VALUES(?, ?, ?)", row)
-                self._write_outputs(commit)
-                if letters:
-                    many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
-                if commit.redriven:
-                    ids = [(i,) for i in commit.redriven]
-                    # The flag is part of the checksum, by the simplest of sums.
-                    again = "UPDATE letters SET redriven=1, sum=sum+1 WHERE id=? AND redriven=0"
-                    many(again, ids)
-                if answers:
-                    many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
-                count = self._deltas.count + bool(deltas)
+            with transaction(self._connection):
+                if self._is_done(claim, commit):
+                    return
+                self._write(commit, letters, answers)
+                count = self._deltas.count + bool(commit.delta)
                 put_head(self._connection, Standing(commit.head, claim.epoch, count))
                 self._faults("commit.inside")
-                execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
             self._witness.note(commit.head.commits)
             self._faults("commit.after")
             self._deltas.add(commit)
 
-    def _check_fence(self, claim: Claim, before: Head) -> None:
+    def _is_done(self, claim: Claim, commit: Commit) -> bool:
+        """Fenced if the partition has another owner. True for a commit that stands already."""
         head, epoch, _ = read_head(self._connection, self.path)
         if epoch != claim.epoch:
             raise Fenced(
                 f"{self.path}: epoch {epoch} owns this partition, we have {claim.epoch}: "
                 "another worker took over; this one stops"
             )
-        if head != before:
-            raise damaged(self.path, f"the head is {head}, the commit expects {before}")
+        if head == commit.before:
+            return False
+        if head == commit.head:
+            self._count_deltas()  # it was durable although it raised: nobody counted its delta
+            return True
+        raise damaged(self.path, f"the head is {head}, the commit expects {commit.before}")
+
+    def _write(self, commit: Commit, letters: Rows, answers: Rows) -> None:
+        execute, many = self._connection.execute, self._connection.executemany
+        if commit.delta:
+            number = commit.head.commits
+            row = (number, commit.delta, frame_check((number,), commit.delta))
+            execute("INSERT INTO delta VALUES(?, ?, ?)", row)
+        self._write_outputs(commit)
+        if letters:
+            many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
+        if commit.redriven:
+            # The flag is part of the checksum, by the simplest of sums.
+            again = "UPDATE letters SET redriven=1, sum=sum+1 WHERE id=? AND redriven=0"
+            many(again, [(letter_id,) for letter_id in commit.redriven])
+        if answers:
+            many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
 
     def _write_outputs(self, commit: Commit) -> None:
         execute = self._connection.execute
@@ -300,8 +306,7 @@ class SqliteState:
             part = self._deltas.next_part(read_all)
             rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
             gone = [(r.agent, r.key) for r in part.records if r.gone]
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(self._connection):
                 head, epoch, deltas = read_head(self._connection, self.path)
                 if epoch != claim.epoch:
                     raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
@@ -310,29 +315,44 @@ class SqliteState:
                 many("DELETE FROM base WHERE agent=? AND key=?", gone)
                 self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
                 put_head(self._connection, Standing(head, epoch, deltas - part.deltas))
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
             self._deltas.moved(part)
 
     def forget_before(self, claim: Claim, wall: float) -> None:
-        """Retention of outputs that subscribers had their time to read."""
+        """Retention of outputs that subscribers had their time to read, the oldest first."""
         with self._lock, explained(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
+            now = read_head(self._connection, self.path).head.now
+        asked = max(wall, now - ANSWER_SECONDS)
+        for table, key, oldest in (
+            ("actions", "first", wall),
+            ("journal", "first", wall),
+            ("answers", "position", asked),
+        ):
+            while self._forget_some(claim, table, key, oldest) == FORGET_ROWS:
+                pass  # commits have their turn in between
+
+    def _forget_some(self, claim: Claim, table: str, key: str, oldest: float) -> int:
+        """Times grow with the keys, so the oldest rows are found without looking at the others."""
+        some = f"SELECT {key} FROM {table} ORDER BY {key} LIMIT {FORGET_ROWS}"
+        with self._lock, explained(self.path), transaction(self._connection):
+            _, epoch, _ = read_head(self._connection, self.path)
+            if epoch != claim.epoch:
+                return 0
+            query = f"DELETE FROM {table} WHERE {key} IN ({some}) AND now<?"
+            self._connection.execute(query, (oldest,))
+            return self._connection.changes()
+
+    def empty_wal(self) -> None:
+        """Between two commits. SQLite begins a WAL anew only when it finds all of it checkpointed,
+        which never happens beside a busy worker, and the file would grow without end.
+        """
+        with self._lock, explained(self.path):
+            self._connection.set_busy_timeout(0)
             try:
-                head, epoch, _ = read_head(self._connection, self.path)
-                if epoch == claim.epoch:
-                    for table in ("actions", "journal"):
-                        self._connection.execute(f"DELETE FROM {table} WHERE now<?", (wall,))
-                    asked = max(wall, head.now - ANSWER_SECONDS)
-                    self._connection.execute("DELETE FROM answers WHERE now<?", (asked,))
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.BusyError:
+                pass  # somebody reads what is in it; upkeep comes again
+            finally:
+                self._connection.set_busy_timeout(BUSY_MILLISECONDS)
 
     def release(self, claim: Claim) -> None:
         """A clean end: nobody died here, so nothing counts as an attempt."""

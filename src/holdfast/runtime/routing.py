@@ -1,0 +1,109 @@
+"""Routing: which inbox a key belongs to, and how sends of several threads share a transaction."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
+from holdfast.errors import Busy, TryAgain
+from holdfast.model.keys import Layout, check_key
+
+RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
+_ROUTES_MAX = 1_000_000
+
+
+class Group:
+    """Sends of several threads to one inbox that share a transaction."""
+
+    def __init__(self, engine: Engine, partition: int) -> None:
+        self._engine = engine
+        self._partition = partition
+        self._queue: list[_Waiting] = []
+        self._queueing = threading.Lock()
+        self._turn = threading.Lock()
+
+    def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
+        waiting = _Waiting(parcel)
+        with self._queueing:
+            self._queue.append(waiting)
+        with self._turn:
+            if waiting.result is None:
+                self._append_all(wait_seconds)
+        if isinstance(waiting.result, Taken):
+            return waiting.result
+        raise waiting.result or Busy("the append was interrupted: try again")
+
+    def _append_all(self, wait_seconds: float) -> None:
+        with self._queueing:
+            batch, self._queue = self._queue, []
+        results: Sequence[Taken | Exception]
+        try:
+            parcels = [waiting.parcel for waiting in batch]
+            results = self._engine.append(self._partition, parcels, wait_seconds)
+        except Exception as error:
+            results = [error] * len(batch)
+        except BaseException:
+            # Ours alone, such as Ctrl-C; the others have to try again.
+            for waiting in batch:
+                waiting.result = Busy("another thread's append was interrupted: try again")
+            raise
+        for waiting, result in zip(batch, results, strict=True):
+            waiting.result = result
+
+
+class _Waiting:
+    __slots__ = ("parcel", "result")
+
+    def __init__(self, parcel: Parcel) -> None:
+        self.parcel = parcel
+        self.result: Taken | Exception | None = None
+
+
+class Router:
+    """Parcels to inboxes: grouping, and patience with refusals that pass."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.layout: Layout = engine.catalog.layout
+        self._groups = [Group(engine, n) for n in range(len(self.layout.partitions))]
+        self._routes: dict[str, int] = {}
+
+    def partition_of(self, key: str) -> int:
+        return self.partitions_of((key,))[0]
+
+    def partitions_of(self, keys: Sequence[str]) -> list[int]:
+        """Where each key lives. Known keys cost one look-up; new ones are checked first."""
+        routes = self._routes
+        try:
+            return [routes[key] for key in keys]
+        except (KeyError, TypeError):
+            for key in keys:
+                check_key(key)
+        found = [self.layout.partition_of(key) for key in keys]
+        if len(routes) + len(keys) > _ROUTES_MAX:
+            routes.clear()
+        routes.update(zip(keys, found, strict=True))
+        return found
+
+    def split(self, keys: Sequence[str]) -> dict[int, Sequence[int]]:
+        """Which of the rows go to which partition, by their keys."""
+        numbers = self.partitions_of(keys)
+        return {
+            number: [i for i, n in enumerate(numbers) if n == number]
+            for number in sorted(set(numbers))
+        }
+
+    def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
+        deadline = time.monotonic() + timeout
+        attempt = 0
+        while True:
+            try:
+                patience = max(0.0, min(APPEND_SECONDS, deadline - time.monotonic()))
+                return self._groups[partition].append(parcel, patience)
+            except TryAgain as refusal:
+                pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
+                if time.monotonic() + pause > deadline:
+                    raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
+                time.sleep(pause)
+                attempt += 1
