@@ -45,6 +45,7 @@ INNER = {
     "DELTA_BYTES_MAX",
     "IDLE_SECONDS_MAX",
     "REASONS_MAX",
+    "WAL_BYTES_MAX",
     "READERS_MAX",
     "_ROUTES_MAX",
 }

@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.errors import DamagedData, HoldfastError, NewerFormat
+from holdfast.model.schema import Field, Schema
 from holdfast.testing.workbench import FLEET, Owner, append, parcel
 from tests.engine import specimen
 
@@ -252,6 +253,24 @@ def test_a_flipped_bit_in_the_definition_of_a_table_is_found(settled: Original) 
         assert settled.judge(f"{name}: {after!r}")
         found = specimen.everything(settled.place).values()
         assert any("definitions do not match" in str(value) for value in found)
+
+
+def test_schema_ids_survive_the_loss_of_a_wal(tmp_path: Path) -> None:
+    """An id given out twice would read the events of one class as those of another."""
+    SqliteEngine.create(tmp_path / "data", FLEET, 1)
+    engine = SqliteEngine(tmp_path / "data")
+    first = Schema("event", "First", (Field("x", "float", True),))
+    second = Schema("event", "Second", (Field("x", "float", True),))
+    for one in (first, second):
+        engine.catalog.register([one])
+    shutil.copy(tmp_path / "data/fleet.db", tmp_path / "fleet.db")
+    engine.close()
+    for path in (tmp_path / "data").glob("fleet.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "fleet.db", tmp_path / "data/fleet.db")
+    again = SqliteEngine(tmp_path / "data")
+    assert again.catalog.schemas() == {1: first, 2: second}
+    again.close()
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -143,7 +143,7 @@ def test_a_layout_that_was_killed_is_laid_out_again(tmp_path: Path) -> None:
 
 def test_history_reads_old_segments_beside_new_ones(tmp_path: Path) -> None:
     """Found by the random kills: reading a segment older than those held open closed it at once."""
-    url = f"sqlite:{tmp_path / 'data'}?partitions=1&segment_bytes=65536"
+    url = f"sqlite:{tmp_path / 'data'}?partitions=1&segment_bytes=16384"
     open_engine(url, "floods", create_partitions=1).close()
     with floods.fleet.open(url) as live:
         for number in range(12):

@@ -148,6 +148,9 @@ def _run() -> int:
         return EXIT_INTERRUPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return EXIT_YOURS
     except click.ClickException as error:
         complain(_click_text(error))
         return EXIT_YOURS

@@ -51,6 +51,8 @@ def send(
     A line of a file is {"agent": "Drone", "key": "d-1", "type": "Battery", "data": {"percent": 9}}.
     The receipt can be given to `holdfast state --after`.
     """
+    if (source is None) != (seq is None):
+        raise UsageError("--source and --seq go together: give both, or neither")
     if path is not None:
         if agent is not None:
             raise UsageError("--file and an event on the command line: give one of them")
@@ -62,6 +64,7 @@ def send(
     with connect_untyped(url) as live:
         row = _address(live, name, key, event, values)
         receipt = live.send([row], source=source, first_seq=seq, timeout=timeout)
+    _tell_repeats(receipt.repeats, 1, source)
     click.echo(receipt_text(receipt))
 
 
@@ -124,7 +127,10 @@ def send_lines(
         try:
             rows.append(_row(live, line))
         except UsageError as error:
-            complaint = UsageError(f"line {number}: {error}; what is before it was sent")
+            complaint = UsageError(
+                f"line {number}: {error}; what is before it was sent: mend the line and send the "
+                "file from there, or use --source and --seq and send all of it again"
+            )
             break
     receipt = live.send(rows, source=source, first_seq=seq, timeout=timeout)
     if complaint is not None:
@@ -145,7 +151,7 @@ def _row(live: UntypedLive, line: bytes) -> Address:
 
 def _send_file(url: str, path: str, source: str | None, seq: int | None, timeout: float) -> None:
     reached: dict[int, int] = {}
-    sent = 0
+    sent = repeats = 0
     with connect_untyped(url) as live, _opened(path) as file:
         lines = numbered_lines(file)
         while batch := list(islice(lines, LINES_PER_SEND)):
@@ -157,7 +163,19 @@ def _send_file(url: str, path: str, source: str | None, seq: int | None, timeout
                 raise type(error)(f"{before}{error}") from None
             reached.update(receipt.positions)
             sent += len(batch)
+            repeats += receipt.repeats
+    _tell_repeats(repeats, sent, source)
     click.echo(receipt_text(Receipt(tuple(sorted(reached.items())))))
+
+
+def _tell_repeats(repeats: int, sent: int, source: str | None) -> None:
+    """A repeat is no error, but somebody who reuses a number by mistake has to see it."""
+    if repeats:
+        click.echo(
+            f"holdfast: {repeats} of {sent} had a number that {source} has sent before: not stored "
+            "again",
+            err=True,
+        )
 
 
 def _opened(path: str) -> IO[bytes]:

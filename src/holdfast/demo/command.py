@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -110,8 +112,15 @@ def suggest(directory: DemoDirectory, drones: int, console: Console) -> None:
     engine = f"--engine {directory.url}"
     console.print(f"\n  The data stays in {escape(str(directory.path))}. Try next:\n")
     for command in (f"state Drone/{key}", f"history Drone/{key}", "actions", "doctor"):
-        console.print(f"    holdfast {command} {engine}", soft_wrap=True, markup=False)
+        console.print(f"    {program()} {command} {engine}", soft_wrap=True, markup=False)
     console.print()
+
+
+def program() -> str:
+    """How the reader can call us: by name if the shell finds it, otherwise by its path."""
+    if shutil.which("holdfast"):
+        return "holdfast"
+    return os.path.relpath(Path(sys.executable).parent / "holdfast")
 
 
 if __name__ == "__main__":

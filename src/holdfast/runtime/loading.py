@@ -26,8 +26,13 @@ def load_fleet(reference: str) -> Fleet:
         return found
     fleets = {id(v): v for v in vars(module).values() if isinstance(v, Fleet)}
     if len(fleets) != 1:
-        count = "no Fleet" if not fleets else f"{len(fleets)} fleets"
-        raise UsageError(f"{place}: {count} at top level: name one as in {place}:fleet")
+        if not fleets:
+            raise UsageError(
+                f'{place}: no Fleet at top level: add one, as in fleet = Fleet("name", agents=[…])'
+            )
+        raise UsageError(
+            f"{place}: {len(fleets)} fleets at top level: name one as in {place}:fleet"
+        )
     return next(iter(fleets.values()))
 
 

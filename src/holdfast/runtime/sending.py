@@ -23,7 +23,7 @@ from holdfast.stepping.inputs import event_frame
 
 EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-UNFINISHED_SENDS_MAX = 64
+UNFINISHED_SENDS = 64
 
 R = TypeVar("R", bound=tuple[object, ...])
 Row = tuple[type[Agent], str, Event]
@@ -102,7 +102,7 @@ class Courier(Generic[R]):
         """A part may be stored: the same events sent again soon are a retry, with their numbers."""
         with self._numbering:
             unfinished = Unfinished(list(rows), first, time.monotonic())
-            self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS_MAX :], unfinished]
+            self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS :], unfinished]
 
     def _number(
         self, rows: Sequence[R], source: str | None, first_seq: int | None

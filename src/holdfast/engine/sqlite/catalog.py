@@ -92,6 +92,7 @@ class SqliteCatalog:
                     known = self._known()
                     for schema in schemas:
                         self._insert(schema, known)
+                self._checkpoint()
             return known
 
     def _checkpoint(self) -> None:

@@ -191,7 +191,7 @@ class HolderLock:
             os.close(descriptor)
             raise InUse(
                 f"{self._path.parent}: process {holder or '?'} runs this fleet already: "
-                "stop it first, or use fleet.connect(…) to send and read beside it"
+                "stop it first, or send and read beside it with `holdfast send` or fleet.connect(…)"
             )
         _sign(descriptor)
         self._descriptor = descriptor
