@@ -25,15 +25,19 @@ class Group:
         self._turn = threading.Lock()
 
     def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
-        waiting = _Waiting(parcel)
-        with self._queueing:
-            self._queue.append(waiting)
+        waiting = self._queue_up(parcel)
         with self._turn:
             if waiting.result is None:
                 self._append_all(wait_seconds)
         if isinstance(waiting.result, Taken):
             return waiting.result
         raise waiting.result or Busy("the append was interrupted: try again")
+
+    def _queue_up(self, parcel: Parcel) -> _Waiting:
+        waiting = _Waiting(parcel)
+        with self._queueing:
+            self._queue.append(waiting)
+        return waiting
 
     def _append_all(self, wait_seconds: float) -> None:
         with self._queueing:
