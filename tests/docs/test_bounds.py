@@ -38,7 +38,6 @@ FIXED = {
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
-    "ATTEMPTS_ALONE_MAX",
     "ATTEMPTS_MAX",
     "BYTES_PER_READ_MAX",
     "DELTAS_MAX",

@@ -85,7 +85,7 @@ class Checkup:
             look = partial(self._partition, engine, number, holder)
             yield from self._guarded(f"partition {number}", look)
         yield from self._guarded("clock", lambda: self._clock(len(numbers)))
-        reading = Reading(engine, Untyped(engine.catalog.schemas), {})
+        reading = Reading(engine, Untyped(engine.catalog.schemas))
         yield from self._guarded("dead letters", lambda: self._dead_letters(reading))
         yield from self._guarded("paused agents", lambda: self._paused(reading))
 

@@ -52,7 +52,7 @@ class Handle:
         self._instance = instance
         self._embedded = embedded
         self._router = Router(engine)
-        self._reading = Reading(engine, instance, {})
+        self._reading = Reading(engine, instance)
         self._closed = False
         self._closing = threading.Lock()
 

@@ -101,12 +101,12 @@ class PausedAgent:
 
 
 class Reading:
-    def __init__(self, engine: Engine, instance: Instance, actions: dict[str, Schema]) -> None:
+    def __init__(self, engine: Engine, instance: Instance) -> None:
         self._engine = engine
         self._instance = instance
         self._fleet = engine.catalog.fleet
         self._layout = engine.catalog.layout
-        self._action_schemas = actions
+        self._schemas: dict[int, Schema] = {}
 
     def views(self) -> list[View]:
         return [self._engine.view(n) for n in range(len(self._layout.partitions))]
@@ -167,20 +167,17 @@ class Reading:
         return result
 
     def _options(self, schema_id: int) -> tuple[float | None, str]:
-        found = self._engine_schema(schema_id).options
+        found = self._schema(schema_id).options
         expires = found.get("expires")
         return (
             None if expires is None else float(cast(float, expires)),
             str(found.get("priority", "normal")),
         )
 
-    def _engine_schema(self, schema_id: int) -> Schema:
-        key = str(schema_id)
-        if key not in self._action_schemas:
-            self._action_schemas.update(
-                {str(i): s for i, s in self._engine.catalog.schemas().items()}
-            )
-        return self._action_schemas[key]
+    def _schema(self, schema_id: int) -> Schema:
+        if schema_id not in self._schemas:
+            self._schemas = self._engine.catalog.schemas()
+        return self._schemas[schema_id]
 
     # History.
 

@@ -65,7 +65,6 @@ class Supervisor:
         self._clock = clock
         self.posts = [Post(n, list(range(n, partitions, workers))) for n in range(workers)]
         self.posts = [post for post in self.posts if post.partitions]
-        self.restarts = 0
         self._stopping = False
 
     def tick(self) -> None:
@@ -102,7 +101,6 @@ class Supervisor:
             return
         if code == EXIT_REFUSED:
             raise GiveUp(f"worker {post.number} cannot run: its message is above")
-        self.restarts += 1
         post.failures = 0 if now - post.started > STEADY_SECONDS else post.failures + 1
         pause = BACKOFF_SECONDS[min(post.failures, len(BACKOFF_SECONDS) - 1)]
         post.start_after = now + pause

@@ -186,10 +186,3 @@ class Cell:
                 f"bound is {STATE_BYTES_MAX:,}: keep large data elsewhere and hold a reference"
             )
         return state
-
-    def record(self) -> Record:
-        state = self.packed()
-        extras = self.extras.pack(self.kind.codebook) if self.extras else b""
-        return Record(
-            self.agent_name, self.key, self.version, self.kind.schema, state, extras, self.updated
-        )

@@ -34,7 +34,6 @@ from holdfast.stepping.commit import Commit, Head, Record
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
-ATTEMPTS_ALONE_MAX = 2  # deaths of one event folded alone before it is condemned
 ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
