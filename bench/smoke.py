@@ -91,50 +91,54 @@ def throughput(url: str, events: int) -> dict[str, object]:
     }
 
 
+def watch(url: str, expected: int, ready: object, seen: object) -> None:
+    """A reader in a process of its own: when it first saw each action."""
+    seen_at: dict[str, float] = {}
+    with fleet.connect(url) as reader:
+        cursor = reader.actions(most=10**9).cursor
+        ready.release()  # type: ignore[attr-defined]
+        while len(seen_at) < expected:
+            page = reader.actions(after=cursor)
+            now = time.perf_counter()
+            for action in page:
+                seen_at[action.id] = now
+            cursor = page.cursor
+            time.sleep(0.001)
+    seen.put(seen_at)  # type: ignore[attr-defined]
+
+
 def latency(url: str, rate: int, seconds: float) -> dict[str, object]:
     """Versions number a drone's events, so an action's id tells which event made it."""
+    total = int(rate * seconds)
+    context = multiprocessing.get_context("spawn")
+    ready, seen = context.Semaphore(0), context.Queue()
+    watcher = context.Process(target=watch, args=(url, total, ready, seen))
+    watcher.start()
+    ready.acquire()
     due_at: dict[str, float] = {}
-    seen_at: dict[str, float] = {}
-    done = threading.Event()
-
-    def watch() -> None:
-        with fleet.connect(url) as reader:
-            cursor = reader.actions(most=10**9).cursor
-            while not done.is_set() or len(seen_at) < len(due_at):
-                page = reader.actions(after=cursor)
-                now = time.perf_counter()
-                for action in page:
-                    seen_at[action.id] = now
-                cursor = page.cursor
-                time.sleep(0.0005)
-
+    versions = dict.fromkeys(KEYS, 0)
     with fleet.connect(url) as live:
-        before = {r.key: r.version for view in live._reading.views() for r in view.records()}
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        time.sleep(0.2)
         begin = time.perf_counter()
-        total = int(rate * seconds)
         sent = 0
         while sent < total:
             due = min(total, int((time.perf_counter() - begin) * rate))
             if due == sent:
-                time.sleep(0.0002)
+                time.sleep(0.001)
                 continue
             batch = []
             for n in range(sent, due):
                 key = KEYS[n % DRONES]
-                version = before[key] = before.get(key, 0) + 1
-                due_at[f"bench/Drone/{key}/{version}/0"] = begin + n / rate
+                versions[key] += 1
+                due_at[f"bench/Drone/{key}/{versions[key]}/0"] = begin + n / rate
                 batch.append((Drone, key, Position(0.0, 0.0, 101.0)))
             live.send_many(batch)
             sent = due
-        done.set()
+        seen_at = seen.get()
         watcher.join()
     taken = sorted(1000 * (seen_at[i] - due) for i, due in due_at.items())
 
     def at(share: float) -> float:
-        return round(taken[min(len(taken) - 1, int(len(taken) * share))], 3)
+        return round(float(taken[min(len(taken) - 1, int(len(taken) * share))]), 3)
 
     return {
         "offered_per_second": rate,

@@ -7,6 +7,7 @@ there any more; it ends itself when user code makes no progress.
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -69,6 +70,10 @@ def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str)
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
     worker = Worker(fleet, engine, [int(n) for n in partitions.split(",")])
     heart.worker = worker
+    # Agents live long and our batches make no cycles: a full collection every few commits would
+    # only stop the fold. Cycles of the user's making are still found, more rarely.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     housekeeper = Housekeeper(engine)
     _loop(worker, engine)
     housekeeper.stop()

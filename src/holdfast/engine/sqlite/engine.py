@@ -37,7 +37,8 @@ from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
 WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
-WAL_BYTES_MAX = 32 * 1024 * 1024  # then a commit has to wait for a checkpoint
+WAL_BYTES_MAX = 64 * 1024 * 1024  # then at once; at twice that it is also cut
+CHECKPOINT_SECONDS = 5.0  # commits beside a checkpoint are slow: rather seldom than short
 FORGET_EVERY_SECONDS = 60.0
 PARTITIONS_MAX = 256
 
@@ -74,6 +75,7 @@ class SqliteEngine:
         self._fifos: dict[int, int] = {}
         self._forgot = time.monotonic()
         self._closed = False
+        self._checkpointed: dict[int, float] = {}
 
     @staticmethod
     def create(root: Path, fleet: str, partitions: int) -> None:
@@ -258,10 +260,12 @@ class SqliteEngine:
         if forget:
             oldest = self._clock().wall - self.limits.retain_seconds
             self._states[number].forget_before(claim, oldest)
-        if wal_bytes(path) > WAL_BYTES_BEFORE_CHECKPOINT:
-            state.checkpoint(path)
-        if wal_bytes(path) > WAL_BYTES_MAX:
-            self._states[number].empty_wal()
+        size = wal_bytes(path)
+        waited = time.monotonic() - self._checkpointed.get(number, 0.0) > CHECKPOINT_SECONDS
+        if size > WAL_BYTES_MAX or (size > WAL_BYTES_BEFORE_CHECKPOINT and waited):
+            self._checkpointed[number] = time.monotonic()
+            state.checkpoint(path)  # most of it, beside the commits
+            self._states[number].finish_checkpoint(cut=size > 2 * WAL_BYTES_MAX)
 
     def close(self) -> None:
         with self._lock:

@@ -340,14 +340,18 @@ class SqliteState:
             self._connection.execute(query, (oldest,))
             return self._connection.changes()
 
-    def empty_wal(self) -> None:
-        """Between two commits. SQLite begins a WAL anew only when it finds all of it checkpointed,
-        which never happens beside a busy worker, and the file would grow without end.
+    def finish_checkpoint(self, cut: bool) -> None:
+        """The last few pages, between two commits.
+
+        SQLite begins a WAL anew only when it finds all of it checkpointed, which never happens
+        beside a busy worker, and the file would grow without end. It is not cut unless it has to
+        be: writing over a file costs a sync less than making it longer.
         """
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if cut else apsw.SQLITE_CHECKPOINT_PASSIVE
         with self._lock, explained(self.path):
             self._connection.set_busy_timeout(0)
             try:
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._connection.wal_checkpoint(mode=mode)
             except apsw.BusyError:
                 pass  # somebody reads what is in it; upkeep comes again
             finally:
