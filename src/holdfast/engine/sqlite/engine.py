@@ -38,7 +38,7 @@ from holdfast.stepping.inputs import StoredFrame
 
 WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024  # then at once; at twice that it is also cut
-CHECKPOINT_SECONDS = 5.0  # commits beside a checkpoint are slow: rather seldom than short
+CHECKPOINT_SECONDS = 0.9  # at every turn of upkeep: short ones slow the commits beside them less
 FORGET_EVERY_SECONDS = 60.0
 PARTITIONS_MAX = 256
 
