@@ -210,7 +210,7 @@ def test_compaction_changes_nothing_that_can_be_seen(
 ) -> None:
     """Random changes, with a compaction every few commits, against a plain dictionary."""
     monkeypatch.setattr(deltas_module, "DELTAS_MAX", 4)
-    monkeypatch.setattr(deltas_module, "DELTAS_PER_COMMIT", at_once)
+    monkeypatch.setattr(deltas_module, "DELTAS_AT_ONCE", at_once)
     chance = random.Random(20)
     owner = Owner.of(engine)
     reader = SqliteEngine(root)
@@ -258,7 +258,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
     assert connection.execute("SELECT count(*) FROM delta").get == 2, "it did compact"
     connection.execute("PRAGMA max_page_count=1000000")
     owner.commit([record("d-1", "last", 3)])
-    assert connection.execute("SELECT count(*) FROM delta").get == 1, "the older two moved"
+    assert connection.execute("SELECT count(*) FROM delta").get == 0
     assert len(list(engine.view(0).records())) == 50
     assert engine.view(0).record("Drone", "d-1") == record("d-1", "last", 3)
 

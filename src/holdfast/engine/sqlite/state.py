@@ -1,8 +1,7 @@
 """The state file of a partition: claims, commits and compaction. Written by its owner alone.
 
 States are a base (a row per agent) and a bounded run of deltas (a frame per commit). A commit adds
-one delta, and takes the oldest along to the base when there are many; large ones are compacted
-together, outside any commit.
+one delta; compaction, outside any commit, moves the newest image of each changed agent to the base.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import msgspec
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified
-from holdfast.engine.sqlite.deltas import NOTHING, DeltaRun, Moving, Rows
+from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
     create,
@@ -30,7 +29,7 @@ from holdfast.engine.sqlite.files import (
     transaction,
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
-from holdfast.errors import DiskFull, Fenced, OutdatedCode
+from holdfast.errors import Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit, Head, Record
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
@@ -65,6 +64,7 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
+Rows = list[tuple[object, ...]]
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -219,31 +219,17 @@ class SqliteState:
             for a in commit.answers
             if (body := _pack(a))
         ]
-        moving = Moving.of(self._deltas.few())
-        try:
-            self._commit(claim, commit, letters, answers, moving)
-        except DiskFull:
-            if not moving.part.deltas:
-                raise
-            # Perhaps there is room for the commit alone.
-            self._commit(claim, commit, letters, answers, Moving.of(NOTHING))
-
-    def _commit(
-        self, claim: Claim, commit: Commit, letters: Rows, answers: Rows, moving: Moving
-    ) -> None:
         with self._lock, explained(self.path):
             self._faults("commit.before")
             with transaction(self._connection):
                 if self._is_done(claim, commit):
                     return
                 self._write(commit, letters, answers)
-                self._move(moving)
-                count = self._deltas.count + bool(commit.delta) - moving.part.deltas
+                count = self._deltas.count + bool(commit.delta)
                 put_head(self._connection, Standing(commit.head, claim.epoch, count))
                 self._faults("commit.inside")
             self._witness.note(commit.head.commits)
             self._faults("commit.after")
-            self._deltas.moved(moving.part)
             self._deltas.add(commit)
 
     def _is_done(self, claim: Claim, commit: Commit) -> bool:
@@ -314,25 +300,21 @@ class SqliteState:
         return self._deltas.full
 
     def compact(self, claim: Claim, read_all: Callable[[], list[Record]]) -> None:
-        """Move the images of all deltas to the base. `read_all` reads an earlier owner's."""
+        """Move images from the oldest deltas to the base. `read_all` reads an earlier owner's."""
         with self._lock, explained(self.path):
-            moving = Moving.of(self._deltas.all(read_all))
+            part = self._deltas.next_part(read_all)
+            rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
+            gone = [(r.agent, r.key) for r in part.records if r.gone]
             with transaction(self._connection):
                 head, epoch, deltas = read_head(self._connection, self.path)
                 if epoch != claim.epoch:
                     raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
-                self._move(moving)
-                left = deltas - moving.part.deltas
-                put_head(self._connection, Standing(head, epoch, left))
-            self._deltas.moved(moving.part)
-
-    def _move(self, moving: Moving) -> None:
-        if not moving.part.deltas:
-            return
-        many = self._connection.executemany
-        many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", moving.rows)
-        many("DELETE FROM base WHERE agent=? AND key=?", moving.gone)
-        self._connection.execute("DELETE FROM delta WHERE id<=?", (moving.part.last_id,))
+                many = self._connection.executemany
+                many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                many("DELETE FROM base WHERE agent=? AND key=?", gone)
+                self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
+                put_head(self._connection, Standing(head, epoch, deltas - part.deltas))
+            self._deltas.moved(part)
 
     def forget_before(self, claim: Claim, wall: float) -> None:
         """Retention of outputs that subscribers had their time to read, the oldest first."""
@@ -359,8 +341,11 @@ class SqliteState:
             return self._connection.changes()
 
     def finish_checkpoint(self, cut: bool) -> None:
-        """The last few pages, between two commits: SQLite begins a WAL anew only when it finds all
-        of it checkpointed. It is cut only if it must be: writing over a file syncs faster.
+        """The last few pages, between two commits.
+
+        SQLite begins a WAL anew only when it finds all of it checkpointed, which never happens
+        beside a busy worker, and the file would grow without end. It is not cut unless it has to
+        be: writing over a file costs a sync less than making it longer.
         """
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if cut else apsw.SQLITE_CHECKPOINT_PASSIVE
         with self._lock, explained(self.path):
