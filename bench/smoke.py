@@ -188,14 +188,15 @@ def main() -> None:
         result = {
             "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
             "sync_ms": sync_milliseconds(folder),
+            # First, because what throughput leaves to be written back would stand in its way.
+            "latency_1_worker": with_workers(
+                folder, 1, lambda url: latency(url, 5_000, options.seconds)
+            ),
             "throughput_1_worker": with_workers(
                 folder, 1, lambda url: throughput(url, options.events)
             ),
             "throughput_2_workers": with_workers(
                 folder, 2, lambda url: throughput(url, options.events)
-            ),
-            "latency_1_worker": with_workers(
-                folder, 1, lambda url: latency(url, 5_000, options.seconds)
             ),
         }
     finally:
