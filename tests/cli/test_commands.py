@@ -131,6 +131,32 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(place: Path) -> None:
     assert done.stderr == ""
 
 
+def test_it_ends_quietly_while_its_input_stays_open(place: Path) -> None:
+    """The thread that reads is blocked then, and must not hold what Python locks at its end."""
+    running = subprocess.Popen(
+        [SCRIPT, "run", "fleet.py", "--engine", "memory:"],
+        cwd=place,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdin is not None
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdin.write(event_line("d-1", "Battery", percent=9))
+    running.stdin.flush()
+    running.stdout.readline()
+    running.stdout.close()
+    running.stdin.write(event_line("d-2", "Battery", percent=9))
+    running.stdin.flush()
+    running.wait(PATIENCE_SECONDS)
+    assert running.stderr.read() == ""
+    running.stdin.close()
+    running.stderr.close()
+
+
 # ---------------------------------------------------------------- memory:
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import threading
@@ -22,7 +23,8 @@ def fold_standard_input(fleet: Fleet, url: str, partitions: int) -> None:
     """Events in, actions out, until the input ends and nothing waits; future timers may."""
     engine = open_engine(url, fleet.name, create_partitions=partitions)
     with UntypedLive(engine, Embedded(fleet, engine)) as live:
-        lines = Lines(sys.stdin.buffer)
+        # A file of our own: at its end Python locks sys.stdin, which a blocked read would hold.
+        lines = Lines(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
         cursor = ""
         try:
             while not lines.ended:
