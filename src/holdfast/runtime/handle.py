@@ -7,7 +7,6 @@ classes a program has, `untyped` does without them.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -25,6 +24,7 @@ from holdfast.runtime.reading import (
 )
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import Receipt
+from holdfast.runtime.world import REAL, World
 from holdfast.stepping.inputs import control_frame
 
 H = TypeVar("H", bound="Handle")
@@ -47,11 +47,18 @@ class Progress(NamedTuple):
 class Handle:
     """Safe to share between threads. `instance` makes an object of a stored row."""
 
-    def __init__(self, engine: Engine, instance: Instance, embedded: Embedded | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        instance: Instance,
+        embedded: Embedded | None,
+        world: World = REAL,
+    ) -> None:
         self._engine = engine
+        self._world = world
         self._instance = instance
         self._embedded = embedded
-        self._router = Router(engine)
+        self._router = Router(engine, world)
         self._reading = Reading(engine, instance)
         self._closed = False
         self._closing = threading.Lock()
@@ -102,7 +109,7 @@ class Handle:
 
     def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
         """Until everything the receipt stands for is folded and committed."""
-        deadline = time.monotonic() + timeout
+        deadline = self._world.monotonic() + timeout
         for partition, following in receipt.positions:
             view = self._engine.view(partition)
             if self._poll(lambda v=view, f=following: v.head().position >= f, deadline) is None:  # type: ignore[misc]
@@ -113,7 +120,7 @@ class Handle:
 
     def settle(self, *, timeout: float = 60.0) -> None:
         """Until nothing waits anywhere: inboxes and relays, seen twice. Future timers may."""
-        deadline = time.monotonic() + timeout
+        deadline = self._world.monotonic() + timeout
         quiet: object = None
         while True:
             seen = self._quiet_at()
@@ -122,10 +129,10 @@ class Handle:
             quiet = seen
             if self._embedded is not None:
                 self._embedded.check()
-            if time.monotonic() > deadline:
+            if self._world.monotonic() > deadline:
                 lag = {n: p.lag for n, p in self.positions().items() if p.lag}
                 raise TimedOut(f"not settled after {timeout:g} s, lag {lag}{self._reasons()}")
-            time.sleep(0.002)
+            self._world.sleep(0.002)
 
     def _quiet_at(self) -> object:
         """The positions at which nothing waits, or None."""
@@ -160,9 +167,9 @@ class Handle:
                 return found
             if self._embedded is not None:
                 self._embedded.check()
-            if time.monotonic() > deadline:
+            if self._world.monotonic() > deadline:
                 return None
-            time.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
+            self._world.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
             attempt += 1
 
     def _reasons(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
@@ -17,6 +16,7 @@ from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
+from holdfast.runtime.world import REAL, World
 
 A = TypeVar("A", bound=Agent)
 # Spelled as the standard library's own stubs do it: `live.state(Drone, key).battery` type-checks
@@ -27,9 +27,15 @@ MaybeNone: TypeAlias = Any
 class Live(Handle):
     """Made by `fleet.open(url)` or `fleet.connect(url)`; safe to share between threads."""
 
-    def __init__(self, fleet: FleetModel, engine: Engine, embedded: Embedded | None = None) -> None:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        engine: Engine,
+        embedded: Embedded | None = None,
+        world: World = REAL,
+    ) -> None:
         self._codebook, _ = agree(fleet, engine.catalog, states_in_use(engine))
-        super().__init__(engine, self._object, embedded)
+        super().__init__(engine, self._object, embedded, world)
         self._sending = Sending(fleet, self._codebook, self._router)
 
     def _object(self, schema_id: int, row: bytes) -> object:
@@ -79,7 +85,7 @@ class Live(Handle):
 
     def ask(self, agent: type[Agent], key: str, event: Event, *, timeout: float = 5.0) -> Event:
         """Send, and wait for what the handler gives to `ctx.reply`."""
-        deadline = time.monotonic() + timeout
+        deadline = self._world.monotonic() + timeout
         receipt = self._sending.send([(agent, key, event)], None, None, timeout, asks=True)
         return cast(Event, self._reply_to(receipt, f"{agent.__name__}/{key}", timeout, deadline))
 

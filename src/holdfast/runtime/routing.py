@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
 from holdfast.errors import Busy, TryAgain
 from holdfast.model.keys import Layout, check_key
+from holdfast.runtime.world import REAL, World
 
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
@@ -68,7 +68,8 @@ class _Waiting:
 class Router:
     """Parcels to inboxes: grouping, and patience with refusals that pass."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, world: World = REAL) -> None:
+        self.world = world
         self.layout: Layout = engine.catalog.layout
         self._groups = [Group(engine, n) for n in range(len(self.layout.partitions))]
         self._routes: dict[str, int] = {}
@@ -99,15 +100,15 @@ class Router:
         }
 
     def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
-        deadline = time.monotonic() + timeout
+        deadline = self.world.monotonic() + timeout
         attempt = 0
         while True:
             try:
-                patience = max(0.0, min(APPEND_SECONDS, deadline - time.monotonic()))
+                patience = max(0.0, min(APPEND_SECONDS, deadline - self.world.monotonic()))
                 return self._groups[partition].append(parcel, patience)
             except TryAgain as refusal:
                 pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
-                if time.monotonic() + pause > deadline:
+                if self.world.monotonic() + pause > deadline:
                     raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
-                time.sleep(pause)
+                self.world.sleep(pause)
                 attempt += 1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
 import threading
-import time
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -43,11 +41,11 @@ class Unfinished(NamedTuple):
     first: int
     since: float
 
-    def is_repeated_by(self, rows: Sequence[tuple[object, ...]]) -> bool:
+    def is_repeated_by(self, rows: Sequence[tuple[object, ...]], now: float) -> bool:
         """The very same events, not equal ones: two equal ticks are two ticks."""
         return (
             len(rows) == len(self.rows)
-            and time.monotonic() - self.since < ANONYMOUS_SECONDS / 2
+            and now - self.since < ANONYMOUS_SECONDS / 2
             and all(
                 a[-1] is b[-1] and a[:-1] == b[:-1] for a, b in zip(rows, self.rows, strict=True)
             )
@@ -59,7 +57,7 @@ class Courier(Generic[R]):
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._source = f"~{secrets.token_hex(8)}"
+        self._source = f"~{router.world.fresh_name()}"
         self._numbering = threading.Lock()
         self._next = 1
         self._unfinished: list[Unfinished] = []
@@ -101,7 +99,7 @@ class Courier(Generic[R]):
     def _remember(self, rows: Sequence[R], first: int) -> None:
         """A part may be stored: the same events sent again soon are a retry, with their numbers."""
         with self._numbering:
-            unfinished = Unfinished(list(rows), first, time.monotonic())
+            unfinished = Unfinished(list(rows), first, self._router.world.monotonic())
             self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS :], unfinished]
 
     def _number(
@@ -119,7 +117,7 @@ class Courier(Generic[R]):
             raise UsageError("a sequence number without a source: give source=… too")
         with self._numbering:
             for unfinished in self._unfinished:
-                if unfinished.is_repeated_by(rows):
+                if unfinished.is_repeated_by(rows, self._router.world.monotonic()):
                     self._unfinished.remove(unfinished)
                     return self._source, unfinished.first, True
             first = self._next

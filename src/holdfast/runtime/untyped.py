@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import heapq
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -181,7 +180,7 @@ class UntypedLive(Handle):
         timeout: float = 5.0,
     ) -> Plain:
         """Send, and wait for what the handler gives to `ctx.reply`."""
-        deadline = time.monotonic() + timeout
+        deadline = self._world.monotonic() + timeout
         rows = [Address(agent, key, event, values)]
         receipt = self._sending.send(rows, None, None, timeout, asks=True)
         reply = self._reply_to(receipt, f"{agent}/{key}", timeout, deadline)
