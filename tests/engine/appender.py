@@ -8,7 +8,7 @@ import sys
 import time
 
 from holdfast.engine.urls import open_engine
-from holdfast.testing.workbench import FLEET, append, numbered
+from holdfast.testing.conformance.workbench import FLEET, append, numbered
 
 
 def main(url: str, source: str, start: str, count: str, seconds: str) -> None:

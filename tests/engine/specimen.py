@@ -14,8 +14,8 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing.commits import ANSWER, framed, letter
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.commits import ANSWER, framed, letter
+from holdfast.testing.conformance.workbench import (
     FLEET,
     HandClock,
     Owner,

@@ -9,7 +9,7 @@ from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.stamping import Clock
-from holdfast.testing import FLEET, EngineConformance
+from holdfast.testing.conformance import FLEET, EngineConformance
 
 
 def twin_of(engine: Engine) -> Engine:

@@ -13,7 +13,7 @@ from holdfast.engine.port import APPEND_SECONDS, Claim, Engine, Limits, Parcel, 
 from holdfast.engine.stamping import Clock, Instant
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing import FLEET, EngineConformance
+from holdfast.testing.conformance import FLEET, EngineConformance
 from tests.engine.test_conformance import twin_of
 
 Results = list[Taken | Exception]

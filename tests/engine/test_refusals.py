@@ -15,7 +15,7 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import PARTITIONS_MAX, SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import DamagedData, HoldfastError, NotYet, UsageError, WrongFleet
-from holdfast.testing.workbench import FLEET, Owner, append, inbox, parcel
+from holdfast.testing.conformance.workbench import FLEET, Owner, append, inbox, parcel
 from tests.engine.test_sqlite_processes import ENVIRONMENT
 
 # URLs.
@@ -196,7 +196,7 @@ TRY = """
 import os, sys
 from holdfast.engine.urls import open_engine
 from holdfast.errors import HoldfastError
-from holdfast.testing.workbench import FLEET, Owner, append, parcel
+from holdfast.testing.conformance.workbench import FLEET, Owner, append, parcel
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)  # nobody

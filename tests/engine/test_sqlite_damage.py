@@ -16,7 +16,7 @@ import pytest
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.errors import DamagedData, HoldfastError, NewerFormat
 from holdfast.model.schema import Field, Schema
-from holdfast.testing.workbench import FLEET, Owner, append, parcel
+from holdfast.testing.conformance.workbench import FLEET, Owner, append, parcel
 from tests.engine import specimen
 
 FLIPS = 18  # per file; each costs some 30 ms

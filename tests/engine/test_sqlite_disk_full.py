@@ -20,7 +20,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.errors import DiskFull
 from holdfast.model.schema import Field, Schema
 from holdfast.runtime.worker import Worker
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     FLEET,
     Owner,
     append,

@@ -16,7 +16,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Busy, InUse
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     FLEET,
     Owner,
     append,

@@ -16,8 +16,8 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import wal_bytes
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.stepping.commit import Issued
-from holdfast.testing.commits import framed
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.commits import framed
+from holdfast.testing.conformance.workbench import (
     FLEET,
     HandClock,
     Owner,

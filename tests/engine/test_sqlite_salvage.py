@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.salvage import FileReport, Report, Span, salvage
-from holdfast.testing.workbench import append, parcel
+from holdfast.testing.conformance.workbench import append, parcel
 from tests.engine import specimen
 from tests.engine.test_sqlite_damage import FILES, OPEN_SEGMENT, SEALED_SEGMENT, changed, flips
 

@@ -18,8 +18,17 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import wal_bytes
 from holdfast.errors import Busy, Fenced
 from holdfast.stepping.commit import Record
-from holdfast.testing.commits import full_commit, visible
-from holdfast.testing.workbench import FLEET, Owner, append, gone, inbox, numbered, parcel, record
+from holdfast.testing.conformance.commits import full_commit, visible
+from holdfast.testing.conformance.workbench import (
+    FLEET,
+    Owner,
+    append,
+    gone,
+    inbox,
+    numbered,
+    parcel,
+    record,
+)
 from tests.engine.test_sqlite_processes import ENVIRONMENT
 
 
@@ -173,7 +182,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.testing.workbench import Owner, record
+from holdfast.testing.conformance.workbench import Owner, record
 def hang(point):
     if point == "commit.inside":
         print("inside", flush=True)

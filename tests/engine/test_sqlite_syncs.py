@@ -22,7 +22,9 @@ import json, os, sys
 from pathlib import Path
 import apsw
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.testing.workbench import FLEET, Owner, append, messages, numbered, parcel, record
+from holdfast.testing.conformance.workbench import (
+    FLEET, Owner, append, messages, numbered, parcel, record
+)
 
 synced = []
 
@@ -109,7 +111,7 @@ TRACED = """
 import os, sys
 from pathlib import Path
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.testing.workbench import FLEET, Owner, append, numbered, record
+from holdfast.testing.conformance.workbench import FLEET, Owner, append, numbered, record
 
 root = Path(sys.argv[1])
 SqliteEngine.create(root, FLEET, 1)

@@ -16,7 +16,7 @@ from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.live import Live
 from holdfast.runtime.routing import Group
 from holdfast.stepping.inputs import control_frame
-from holdfast.testing.workbench import FLEET, append, inbox, numbered
+from holdfast.testing.conformance.workbench import FLEET, append, inbox, numbered
 
 
 class Tick(Event):

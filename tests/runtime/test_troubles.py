@@ -22,7 +22,7 @@ from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.worker import Worker
 from holdfast.stepping.inputs import Inputs, StoredFrame
-from holdfast.testing.workbench import FLEET, Owner, append, parcel, record, refusal
+from holdfast.testing.conformance.workbench import FLEET, Owner, append, parcel, record, refusal
 
 
 class Poke(Event):

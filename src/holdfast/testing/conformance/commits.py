@@ -7,7 +7,7 @@ import pytest
 from holdfast.engine.port import Engine, Revoked
 from holdfast.errors import Fenced, HoldfastError
 from holdfast.stepping.commit import Answer, Issued, Journalled, Letter, Outgoing, Record
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     SCHEMA,
     Owner,
     Workbench,

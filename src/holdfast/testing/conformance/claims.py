@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.engine.port import Engine, Granted
 from holdfast.errors import OutdatedCode
-from holdfast.testing.workbench import Owner, Workbench, append, inbox, parcel, record
+from holdfast.testing.conformance.workbench import Owner, Workbench, append, inbox, parcel, record
 
 LONG_SECONDS = 5.0
 SHORT_SECONDS = 0.05

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.engine.port import Limits
 from holdfast.errors import ClockJumped
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     HandClock,
     Workbench,
     append,

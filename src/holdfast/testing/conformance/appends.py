@@ -7,7 +7,7 @@ import threading
 from holdfast.engine.admission import SEQ_MAX
 from holdfast.engine.port import Limits, Taken
 from holdfast.errors import Backlog, TooOld, UsageError
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     Owner,
     Workbench,
     append,

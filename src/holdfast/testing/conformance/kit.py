@@ -17,12 +17,12 @@ files and several processes are matters of one engine and not tested here.
 
 from __future__ import annotations
 
-from holdfast.testing.admissions import AdmissionConformance
-from holdfast.testing.appends import AppendConformance
-from holdfast.testing.claims import ClaimConformance
-from holdfast.testing.commits import CommitConformance
-from holdfast.testing.stamps import StampConformance
-from holdfast.testing.views import ViewConformance
+from holdfast.testing.conformance.admissions import AdmissionConformance
+from holdfast.testing.conformance.appends import AppendConformance
+from holdfast.testing.conformance.claims import ClaimConformance
+from holdfast.testing.conformance.commits import CommitConformance
+from holdfast.testing.conformance.stamps import StampConformance
+from holdfast.testing.conformance.views import ViewConformance
 
 
 class EngineConformance(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.engine.admission import ANONYMOUS_SECONDS, CHUNK, WINDOW
 from holdfast.engine.port import Limits
 from holdfast.errors import OutOfOrder, TooManySources, TooOld
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.workbench import (
     HandClock,
     Owner,
     Workbench,

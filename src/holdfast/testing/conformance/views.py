@@ -7,8 +7,8 @@ import threading
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Head, Issued, Journalled
-from holdfast.testing.commits import framed
-from holdfast.testing.workbench import (
+from holdfast.testing.conformance.commits import framed
+from holdfast.testing.conformance.workbench import (
     FLEET,
     Owner,
     Workbench,
