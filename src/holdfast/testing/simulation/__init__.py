@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real worker, relay and supervisor in virtual time, under faults."""

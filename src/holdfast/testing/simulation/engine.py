@@ -1,0 +1,235 @@
+"""The engine of one simulated process: the port, with everything that can go wrong on the way.
+
+Between the process and the store lie a network (deliveries are late, or come twice) and a disk
+(slow, full). A process can end or stand still at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, cast
+
+from holdfast.engine.memory import MemoryPartition
+from holdfast.engine.port import (
+    APPEND_SECONDS,
+    Capabilities,
+    Claim,
+    Granted,
+    Limits,
+    Loaded,
+    Parcel,
+    Revoked,
+    Taken,
+)
+from holdfast.engine.stamping import Clock
+from holdfast.errors import Busy, DiskFull, Fenced
+from holdfast.model.keys import Layout
+from holdfast.model.schema import Schema
+from holdfast.stepping.commit import Commit
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.testing.simulation.faults import Fault, Faults
+from holdfast.testing.simulation.store import Author, Lost, Operation, Store
+from holdfast.testing.simulation.universe import Universe
+
+LATE_SECONDS = (0.05, 3.0)
+PAUSE_SECONDS = (0.2, 4.0)
+SLOW_SECONDS = (0.01, 0.6)
+
+
+class Process(Protocol):
+    """What an engine has to know of the process it serves."""
+
+    author: Author
+    clock: Clock
+    patient: bool  # it waits for its calls, as a client does; a worker comes back later instead
+    crashes: bool  # faults may end it
+
+    def check(self) -> None:
+        """Raises Lost in a process that was ended meanwhile."""
+
+    def end(self, reason: str) -> None: ...
+    def pause(self, seconds: float) -> None: ...
+    def rest(self, seconds: float) -> None:
+        """Time its call has taken."""
+
+
+class SimulatedCatalog:
+    def __init__(self, engine: SimulatedEngine, store: Store) -> None:
+        self._engine = engine
+        self._store = store
+
+    @property
+    def fleet(self) -> str:
+        return self._store.image.catalog.fleet
+
+    @property
+    def layout(self) -> Layout:
+        return self._store.image.catalog.layout
+
+    def schemas(self) -> dict[int, Schema]:
+        return self._store.image.catalog.schemas()
+
+    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+        known = {s.fingerprint: i for i, s in self.schemas().items()}
+        if all(schema.fingerprint in known for schema in schemas):
+            return known
+        return cast("dict[str, int]", self._engine.perform("register", tuple(schemas)))
+
+
+class SimulatedEngine:
+    capabilities = Capabilities(
+        several_processes=True,
+        survives_exit=True,
+        refuses_at_append=True,
+        delivers_messages=False,
+    )
+
+    def __init__(self, universe: Universe, faults: Faults, store: Store, process: Process) -> None:
+        self._universe = universe
+        self._faults = faults
+        self._store = store
+        self._process = process
+        self.limits: Limits = store.image.limits
+        self.catalog = SimulatedCatalog(self, store)
+        self.claims: dict[int, Claim] = {}
+        self._revoked: set[int] = set()
+        self.disk_is_full = False
+        self.waits = 0.0
+
+    # Faults on the way.
+
+    def _enter(self) -> None:
+        process = self._process
+        process.check()
+        if process.crashes and self._faults.strikes(Fault.CRASH_BEFORE):
+            process.end("crashes before an engine call")
+            raise Lost
+        if self._faults.strikes(Fault.PAUSE):
+            process.pause(self._faults.draw(Fault.PAUSE, *PAUSE_SECONDS))
+            process.check()
+
+    def perform(self, name: str, *arguments: object) -> object:
+        """An operation on the store, from which this process may not come back."""
+        result = self._store.perform(self._operation(name, arguments), crash=self._crash())
+        if self._process.crashes and self._faults.strikes(Fault.CRASH_AFTER):
+            self._process.end(f"crashes after its {name} was durable")
+            raise Lost
+        if self._faults.strikes(Fault.SLOW_DISK):
+            self._process.rest(self._faults.draw(Fault.SLOW_DISK, *SLOW_SECONDS))
+            self._process.check()
+        return result
+
+    def _operation(self, name: str, arguments: tuple[object, ...]) -> Operation:
+        process = self._process
+        return Operation(process.author, self._universe.now, process.clock(), name, arguments)
+
+    def _crash(self) -> Callable[[], None] | None:
+        if not (self._process.crashes and self._faults.strikes(Fault.CRASH_MIDDLE)):
+            return None
+
+        def crash() -> None:
+            self._process.end("crashes in the middle of an engine call")
+            raise Lost
+
+        return crash
+
+    # The port.
+
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        self._enter()
+        if self._store.disk_is_full:
+            return [DiskFull("the disk is full: free some space") for _ in parcels]
+        parcels = tuple(parcels)
+        numbered = all(p.mark is not None or p.source is not None for p in parcels)
+        if numbered and self._faults.strikes(Fault.DELAY):
+            self._deliver_later(Fault.DELAY, partition, parcels)
+            raise Busy("nobody answered in time: try again")
+        if numbered and self._faults.strikes(Fault.DUPLICATE):
+            self._deliver_later(Fault.DUPLICATE, partition, parcels)
+        results = cast("list[Taken | Exception]", self.perform("append", partition, parcels))
+        if self._process.patient:
+            self._process.rest(0.001)
+            self._process.check()
+        return results
+
+    def _deliver_later(self, fault: Fault, partition: int, parcels: Sequence[Parcel]) -> None:
+        who = self._process.author.process
+        word = "is late" if fault is Fault.DELAY else "will come twice"
+        self._universe.note(who, f"its delivery to partition {partition} {word}", fault=True)
+
+        def deliver() -> None:
+            try:
+                self._store.perform(self._operation("append", (partition, parcels)))
+            except Lost:
+                pass  # the power went: a delivery on its way is gone like everything else
+
+        self._universe.after(self._faults.draw(fault, *LATE_SECONDS), deliver)
+
+    def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
+        self._enter()
+        return self._store.image.read(partition, position, events_max)
+
+    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+        """As an engine on disk: whoever wants a partition claims it; who was fenced never again."""
+        for number in sorted(self._revoked & self.claims.keys()):
+            del self.claims[number]
+            yield Revoked(number)
+        for number in wanted:
+            if number not in self.claims and number not in self._revoked:
+                self._enter()
+                claim = cast(Claim, self.perform("claim", number, generation))
+                self.claims[number] = claim
+                self._note(f"claims partition {number} as epoch {claim.epoch}", number)
+                yield Granted(claim)
+
+    def load(self, claim: Claim) -> Loaded:
+        self._enter()
+        return self._store.image.load(claim)
+
+    def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
+        for claim, commit in batches:
+            self._enter()
+            if self._store.disk_is_full:
+                raise DiskFull("the disk is full: free some space")
+            try:
+                self.perform("commit", claim, commit)
+            except Fenced:
+                self._note(f"is fenced at partition {claim.partition}", claim.partition)
+                self._revoked.add(claim.partition)
+                raise
+            before, head = commit.before, commit.head
+            self._note(
+                f"commits {before.position} to {head.position} of partition {claim.partition}, "
+                f"{len(commit.records)} agents, {head.actions_next - before.actions_next} actions, "
+                f"{sum(out.count for out in commit.outgoing)} messages, "
+                f"{head.journal_next - before.journal_next} timers",
+                claim.partition,
+            )
+
+    def folding(self, claim: Claim, position: int | None) -> None:
+        self._store.folding[claim.partition] = position
+        if position is not None and self._store.kills(claim, position):
+            self._process.end(f"is ended by user code at {position} of partition {claim.partition}")
+            raise Lost
+
+    def view(self, partition: int) -> MemoryPartition:
+        self._process.check()
+        return self._store.image.view(partition)
+
+    def wait(self, seconds: float) -> None:
+        """Whoever runs the process lets it come back after that long, or at an append."""
+        self.waits = seconds
+
+    def wake(self) -> None:
+        self.waits = 0.0
+
+    def maintain(self) -> None:
+        """Nothing is forgotten here: the evidence needs all of it."""
+
+    def close(self) -> None:
+        self.claims.clear()
+
+    def _note(self, what: str, partition: int | None = None) -> None:
+        self._universe.note(self._process.author.process, what, partition)

@@ -1,0 +1,116 @@
+"""Evidence: what a simulated run leaves behind, for an oracle that was not there.
+
+Written by the simulated store and by the clients while the run goes on; judged after it. Times are
+true virtual seconds, which no process of the simulation can see: their clocks jump and drift.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from holdfast.model.agent import Agent
+from holdfast.model.event import Event
+from holdfast.model.fleet import FleetModel
+from holdfast.model.schema import Schema
+from holdfast.runtime.sending import Receipt
+from holdfast.stepping.commit import Commit, Head, Record
+from holdfast.stepping.inputs import StoredFrame
+
+Outcome = Literal["acknowledged", "unknown", "refused"]
+
+
+class Accepted(NamedTuple):
+    """A commit that the store made durable."""
+
+    at: float
+    process: str  # who made it, such as "worker 7"
+    program: int  # index in Evidence.programs: the classes that folded it
+    epoch: int
+    commit: Commit
+
+
+@dataclass
+class PartitionLog:
+    """Everything that ever became durable in one partition, in order. Retention does not act."""
+
+    number: int
+    slots: range
+    incarnation: str
+    inherited: list[Record] = field(default_factory=list)  # what it was born with, by a rescale
+    born: Head = field(default_factory=Head)  # its head then
+    first: int = 0  # position of its first event
+    frames: list[StoredFrame] = field(default_factory=list)
+    commits: list[Accepted] = field(default_factory=list)
+
+
+class Send(NamedTuple):
+    """One attempt to send one event. Attempts with the same source and number are resends."""
+
+    client: str
+    source: str
+    seq: int
+    agent: str
+    key: str
+    event: Event
+    began: float
+    ended: float
+    outcome: Outcome  # unknown: it raised TryAgain, or its process died; it may be durable
+    receipt: Receipt | None
+
+
+class Read(NamedTuple):
+    """A committed state as a client saw it; with `after`, those events must be included."""
+
+    client: str
+    agent: str
+    key: str
+    after: Receipt | None
+    began: float
+    ended: float
+    state: Agent | None
+
+
+class Look(NamedTuple):
+    """How far a client saw a partition to be."""
+
+    client: str
+    partition: int
+    at: float
+    head: Head
+
+
+class Page(NamedTuple):
+    """Actions a client got by following its cursor, in the order it got them: their ids."""
+
+    client: str
+    at: float
+    ids: tuple[str, ...]
+
+
+class Ask(NamedTuple):
+    """A question and what came of it. `reply` is None when it raised; `error` says why."""
+
+    client: str
+    agent: str
+    key: str
+    event: Event
+    began: float
+    ended: float
+    reply: Event | None
+    error: str | None
+
+
+@dataclass
+class Evidence:
+    programs: list[FleetModel]  # the releases of the user's classes, in the order of upgrades
+    schemas: dict[int, Schema]
+    generations: list[list[PartitionLog]]  # the last one lives; each one was drained by a rescale
+    sends: list[Send] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+    ended: float = 0.0
+    quiet: bool = False  # the liveness phase reached a state in which nothing waits
+    clock_at_quiet: float = 0.0  # what the workers' clocks showed then: timers due by it have fired

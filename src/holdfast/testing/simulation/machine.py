@@ -1,0 +1,144 @@
+"""The machine of a run: its clock, store and processes, and the troubles that come by the second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.engine.port import Limits
+from holdfast.engine.stamping import Instant
+from holdfast.model.fleet import FleetModel
+from holdfast.model.keys import Layout
+from holdfast.testing.simulation.clocks import MachineClock
+from holdfast.testing.simulation.faults import Fault, Faults
+from holdfast.testing.simulation.processes import (
+    SimulatedProcess,
+    SupervisorProcess,
+    WorkerProcess,
+)
+from holdfast.testing.simulation.store import Lost, Store
+from holdfast.testing.simulation.universe import Universe
+
+RESTART_SECONDS = (0.1, 1.5)  # until somebody starts a supervisor that is gone
+
+
+class Machine:
+    def __init__(
+        self,
+        universe: Universe,
+        faults: Faults,
+        programs: Sequence[FleetModel],
+        partitions: int,
+        workers: int,
+    ) -> None:
+        self.universe = universe
+        self.faults = faults
+        self.programs = programs
+        self.program = 0  # the release that new processes run
+        self.clock = MachineClock(universe, faults)
+        self.store = Store(universe, faults, programs[0].name, partitions, Limits())
+        self.store.on_power_loss = self._power_is_lost
+        self.store.on_append = self._wake_owners
+        self._worker_count = workers
+        self._pids = 0
+        self._old_posts: set[int] = set()  # posts that a rolling upgrade has not come to yet
+        self.workers: list[WorkerProcess] = []
+        self.clients: list[SimulatedProcess] = []
+        self.supervisor = SupervisorProcess(self, workers, self._name("supervisor"))
+        universe.after(1.0, self._every_second)
+
+    def _name(self, kind: str) -> str:
+        self._pids += 1
+        return f"{kind} {self._pids}"
+
+    def random_between(self, bounds: tuple[float, float]) -> float:
+        return self.universe.random.uniform(*bounds)
+
+    @property
+    def layout(self) -> Layout:
+        return self.store.image.catalog.layout
+
+    def start_worker(self, post: int, partitions: Sequence[int]) -> WorkerProcess:
+        program = self.program - 1 if post in self._old_posts else self.program
+        name = self._name("worker")
+        worker = WorkerProcess(self, name, program, post, partitions)
+        self.workers = [w for w in self.workers if w.alive] + [worker]
+        return worker
+
+    def _wake_owners(self, partition: int) -> None:
+        for worker in self.workers:
+            worker.wake(partition)
+
+    def _power_is_lost(self) -> None:
+        self.supervisor.alive = False
+        for process in (*self.workers, *self.clients):
+            process.end("is gone with the power")
+        self.clock.boot()
+
+    # What comes by the second.
+
+    def _every_second(self) -> None:
+        self.universe.after(1.0, self._every_second)
+        if not self.supervisor.alive:
+            self.universe.after(self.random_between(RESTART_SECONDS), self.restart_supervisor)
+        if self.faults.strikes(Fault.FULL_DISK):
+            self._fill_disk()
+        if self.faults.strikes(Fault.CLOCK_JUMP):
+            self.clock.jump()
+        if self.faults.strikes(Fault.SUPERVISOR_RESTART):
+            self.supervisor.end("crashes")
+        if self.faults.strikes(Fault.POWER_LOSS):
+            try:
+                self.store.lose_power()
+            except Lost:
+                pass
+        if self.faults.strikes(Fault.UPGRADE):
+            self.upgrade()
+
+    def restart_supervisor(self) -> None:
+        if not self.supervisor.alive:
+            name = self._name("supervisor")
+            self.supervisor = SupervisorProcess(self, self._worker_count, name)
+
+    def _fill_disk(self) -> None:
+        self.store.disk_is_full = True
+        self.universe.note("disk", "is full", fault=True)
+        self.universe.after(self.faults.draw(Fault.FULL_DISK, 0.3, 3.0), self._free_disk)
+
+    def _free_disk(self) -> None:
+        self.store.disk_is_full = False
+        self.universe.note("disk", "has room again")
+
+    # A rolling upgrade: one worker after the other is ended and started with newer classes.
+
+    def upgrade(self) -> None:
+        if self.program + 1 >= len(self.programs):
+            return
+        self.program += 1
+        self._old_posts = set(range(self._worker_count))
+        self.universe.note("operator", f"begins an upgrade to release {self.program + 1}")
+        self._upgrade_next()
+
+    def _upgrade_next(self) -> None:
+        if not self._old_posts:
+            return
+        post = min(self._old_posts)
+        self._old_posts.remove(post)
+        for worker in self.workers:
+            if worker.alive and worker.author.program < self.program and worker.post == post:
+                worker.finish()
+        self.universe.after(self.random_between((0.5, 2.0)), self._upgrade_next)
+
+    # The end of all faults.
+
+    def heal(self) -> None:
+        self.faults.active = False
+        self.store.disk_is_full = False
+        self.clock.heal()
+        self.universe.note("everything", "faults end here")
+
+    @property
+    def upgrading(self) -> bool:
+        return bool(self._old_posts)
+
+    def wall(self) -> Instant:
+        return self.clock.read(0.0, 0.0)

@@ -1,0 +1,208 @@
+"""The store: what is durable in a simulated machine, shared by the engines of all its processes.
+
+An operation is written to a journal, synced, and then done on an image, which is the in-memory
+engine. Readers see the image, so what is visible is durable. A power loss keeps what was synced,
+maybe what was written after it, and never a torn write; the image is built again from that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from holdfast.engine.memory import MemoryEngine, MemoryPartition
+from holdfast.engine.port import Claim, Granted, Limits, Parcel, Taken
+from holdfast.engine.stamping import NEVER, Instant
+from holdfast.errors import HoldfastError
+from holdfast.model.schema import Schema
+from holdfast.runtime.partition import CONDEMNED_ATTEMPTS
+from holdfast.stepping.commit import Commit
+from holdfast.testing.simulation.evidence import Accepted, PartitionLog
+from holdfast.testing.simulation.faults import Fault, Faults
+from holdfast.testing.simulation.universe import Universe
+
+ATTEMPTS_MAX = 3  # as the engines on disk count deaths of user code
+ALONE_EVENTS = 65_536
+
+
+class Author(NamedTuple):
+    """Who asks for an operation: a process, and the release of the classes it runs."""
+
+    process: str
+    program: int
+
+
+class Operation(NamedTuple):
+    author: Author
+    at: float
+    instant: Instant  # what the author's clock showed
+    name: str
+    arguments: tuple[object, ...]
+
+
+class Store:
+    def __init__(
+        self, universe: Universe, faults: Faults, fleet: str, partitions: int, limits: Limits
+    ) -> None:
+        self._universe = universe
+        self._faults = faults
+        self._made = (fleet, partitions, limits)
+        self._instant = NEVER
+        self._journal: list[Operation] = []
+        self._synced = 0
+        self.on_power_loss: Callable[[], None] = lambda: None
+        self.on_append: Callable[[int], None] = lambda partition: None
+        self.disk_is_full = False
+        self._poison: dict[tuple[int, int], int] = {}
+        self.condemned: set[tuple[int, int]] = set()  # (partition, position): not run any more
+        self._begin()
+
+    def _begin(self) -> None:
+        fleet, partitions, limits = self._made
+        self.image = MemoryEngine(fleet, partitions, limits, clock=lambda: self._instant)
+        self.accepted: dict[int, list[Accepted]] = {}
+        self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
+        self._deaths: dict[int, tuple[int, int, int]] = {}
+        self._names: Counter[int] = Counter()
+        self._name_partitions()
+
+    def _name_partitions(self) -> None:
+        """Incarnations by number, where real engines draw them: the same in every process."""
+        for number, partition in self._parts():
+            if number not in self._names:
+                self._names[number] = 1
+                partition.born = f"{number}-of-{self._universe.seed}"
+
+    # Writing.
+
+    def perform(self, operation: Operation, *, crash: Callable[[], None] | None = None) -> object:
+        """1 write, 2 sync, 3 do. With `crash`, whoever asked ends between 1 and 2."""
+        self._journal.append(operation)
+        if self._faults.strikes(Fault.POWER_LOSS):
+            self.lose_power()
+            raise Lost
+        if crash is not None and self._faults.coin(Fault.CRASH_MIDDLE):
+            self._journal.pop()  # nobody was left to sync it, and it was never seen
+            crash()
+        try:
+            result = self._do(operation)
+        except HoldfastError:
+            self._journal.pop()  # refused: nothing of it was written
+            raise
+        self._synced = len(self._journal)
+        if crash is not None:
+            crash()
+        return result
+
+    def _do(self, operation: Operation) -> object:
+        self._instant = operation.instant
+        method = cast("Callable[..., object]", getattr(self, f"_{operation.name}"))
+        return method(operation, *operation.arguments)
+
+    def _append(
+        self, operation: Operation, partition: int, parcels: Sequence[Parcel]
+    ) -> list[Taken | Exception]:
+        results = self.image.append(partition, parcels)
+        if any(isinstance(result, Taken) and result.new for result in results):
+            self.on_append(partition)
+        return results
+
+    def _claim(self, operation: Operation, partition: int, generation: int) -> Claim:
+        self.image._granted.clear()
+        (change,) = self.image.assignments([partition], generation)
+        assert isinstance(change, Granted)
+        attempts, alone = self._count_death(partition)
+        return Claim(
+            partition, change.claim.epoch, change.claim.incarnation, attempts, alone
+        )
+
+    def _count_death(self, partition: int) -> tuple[int, bool]:
+        """How often user code ended its process at the position the partition stands at."""
+        position = self.image.view(partition).head().position
+        before, attempts, alone_until = self._deaths.get(partition, (-1, 0, 0))
+        if self.folding.get(partition) != position:
+            attempts = 0
+        else:
+            attempts = attempts + 1 if before == position else 1
+            if attempts >= ATTEMPTS_MAX and position >= alone_until:
+                attempts, alone_until = 0, position + ALONE_EVENTS
+        self._deaths[partition] = (position, attempts, alone_until)
+        self.folding[partition] = None
+        alone = position < alone_until
+        if alone and attempts >= CONDEMNED_ATTEMPTS:
+            self.condemned.add((partition, position))
+        return attempts, alone
+
+    def kills(self, claim: Claim, position: int) -> bool:
+        """Whether user code ends its worker here: at one event, again and again, or for good."""
+        at = (claim.partition, position)
+        if at in self.condemned:
+            self._poison.pop(at, None)
+            return False
+        if at not in self._poison:
+            if not self._faults.strikes(Fault.CRASH_IN_HANDLER):
+                return False
+            self._poison[at] = 1 + int(self._faults.draw(Fault.CRASH_IN_HANDLER, 0.0, 7.0))
+        self._poison[at] -= 1
+        if self._poison[at] == 0:
+            del self._poison[at]
+        return True
+
+    def _commit(self, operation: Operation, claim: Claim, commit: Commit) -> None:
+        self.image.commit([(claim, commit)])
+        self.accepted.setdefault(claim.partition, []).append(
+            Accepted(operation.at, *operation.author, claim.epoch, commit)
+        )
+
+    def _register(self, operation: Operation, schemas: Sequence[Schema]) -> dict[str, int]:
+        return self.image.catalog.register(schemas)
+
+    # Losing.
+
+    def lose_power(self) -> None:
+        """All processes end. What was written and not synced may be there, whole, or not."""
+        unsynced = len(self._journal) - self._synced
+        kept = unsynced if self._faults.coin(Fault.POWER_LOSS) else 0
+        fate = "" if not unsynced else ", the last write survived" if kept else ", a write is lost"
+        self._universe.note("machine", f"loses power{fate}", fault=True)
+        self.on_power_loss()
+        self.recover(self._journal[: self._synced + kept])
+
+    def recover(self, journal: list[Operation]) -> None:
+        self._journal, self._synced = [], 0
+        self._begin()
+        waking, self.on_append = self.on_append, lambda partition: None
+        for operation in journal:
+            try:
+                self._do(operation)
+            except HoldfastError:
+                continue  # the last one, written and never decided: it would have been refused
+            self._journal.append(operation)
+        self._synced = len(self._journal)
+        self.on_append = waking
+
+    # Evidence.
+
+    def logs(self) -> list[list[PartitionLog]]:
+        """Every partition there ever was, by generation."""
+        layout = self.image.catalog.layout
+        return [
+            [
+                PartitionLog(
+                    number=number,
+                    slots=slots,
+                    incarnation=self.image.view(number).incarnation(),
+                    frames=list(self.image.view(number).inbox),
+                    commits=self.accepted.get(number, []),
+                )
+                for number, slots in enumerate(layout.partitions)
+            ]
+        ]
+
+    def _parts(self) -> list[tuple[int, MemoryPartition]]:
+        return list(enumerate(self.image._partitions))
+
+
+class Lost(BaseException):
+    """The process that asked is no more. No code of ours may catch it and go on."""
