@@ -12,7 +12,7 @@ from holdfast.model.event import Event
 from holdfast.runtime.live import Live
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import World
-from holdfast.testing.generating import generate_event
+from holdfast.testing.generating import generate_event, keys_of
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.evidence import Ask, Look, Outcome, Page, Read, Send
 from holdfast.testing.simulation.faults import Fault
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SEND_SECONDS = 2.0
 ASK_SECONDS = 3.0
 EVENTS_PER_SEND = 12
+KEYS_PER_AGENT = 3
 
 
 class Numbered(NamedTuple):
@@ -62,12 +63,11 @@ class ClientProcess(SimulatedProcess):
 
 
 class Client:
-    def __init__(self, machine: Machine, number: int, keys: list[str], notes: Notes) -> None:
+    def __init__(self, machine: Machine, number: int, notes: Notes) -> None:
         self._machine = machine
         self._universe = machine.universe
         self.name = f"client {number}"
         self._source = f"device-{number}"
-        self._keys = keys
         self._notes = notes
         self._random = stream(machine.universe.seed, self.name)
         self._lives = 0
@@ -147,8 +147,12 @@ class Client:
         agents = [a for a in self._fleet.agents.values() if a.__holdfast__.routes]
         agent = self._random.choice(agents)
         events = list(agent.__holdfast__.routes)
-        event = generate_event(self._random.choice(events), self._random)
-        return agent, self._random.choice(self._keys), event
+        words = [key for each in agents for key in keys_of(each, KEYS_PER_AGENT)]
+        event = generate_event(self._random.choice(events), self._random, words=words)
+        return agent, self._key(agent), event
+
+    def _key(self, agent: type[Agent]) -> str:
+        return self._random.choice(keys_of(agent, KEYS_PER_AGENT))
 
     def _send_again(self, live: Live) -> None:
         """What is not acknowledged, in order of its numbers, as far as one send takes it."""
@@ -219,7 +223,7 @@ class Client:
 
     def _read(self, live: Live) -> None:
         agent = self._random.choice(list(self._fleet.agents.values()))
-        self._read_state(live, agent, self._random.choice(self._keys), None)
+        self._read_state(live, agent, self._key(agent), None)
 
     def _read_state(
         self, live: Live, agent: type[Agent], key: str, after: Receipt | None
@@ -268,7 +272,7 @@ class Client:
 
     def _operate(self, live: Live) -> None:
         agent = self._random.choice(list(self._fleet.agents.values()))
-        key = self._random.choice(self._keys)
+        key = self._key(agent)
         drawn = self._random.random()
         if drawn < 0.25:
             live.pause(agent, key, "simulated")
@@ -300,12 +304,11 @@ class Client:
         for agent, key, receipt in self._receipts[-5:]:
             self._do(lambda live, a=agent, k=key, r=receipt: self._read_state(live, a, k, r))
         self._do(self._look)
-        seen = -1
-        while seen != len(self._notes.pages[-1].ids if self._notes.pages else ()) or seen > 0:
+        turned = True
+        while turned:
+            before = self._cursor
             self._do(self._turn_page)
-            seen = len(self._notes.pages[-1].ids)
-            if seen == 0:
-                return
+            turned = self._cursor != before
 
     def _do(self, deed: Callable[[Live], None]) -> None:
         try:

@@ -111,6 +111,8 @@ class Evidence:
     looks: list[Look] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
+    condemned: set[tuple[int, int]] = field(default_factory=set)  # (partition, position): its
+    # input ended its worker again and again, so it may be buried without being run
     ended: float = 0.0
     quiet: bool = False  # the liveness phase reached a state in which nothing waits
     clock_at_quiet: float = 0.0  # what the workers' clocks showed then: timers due by it have fired

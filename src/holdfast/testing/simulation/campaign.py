@@ -1,0 +1,150 @@
+"""A campaign: many seeds, one after the other or on several cores, and what they add up to."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.model.fleet import FleetModel
+from holdfast.testing.simulation.faults import Fault, Restriction
+from holdfast.testing.simulation.findings import Finding
+from holdfast.testing.simulation.minimise import Judged, Minimiser
+from holdfast.testing.simulation.run import Run, run
+from holdfast.testing.simulation.timeline import tell
+from holdfast.testing.simulation.verdict import judge
+
+SEEDS_PER_TALLY = 10
+
+
+class PromiseBroken(AssertionError):
+    """A simulated run broke a promise. The text has the command that shows it again."""
+
+
+@dataclass
+class Tally:
+    """What runs add up to."""
+
+    seeds: int = 0
+    events: int = 0
+    commits: int = 0
+    virtual_seconds: float = 0.0
+    faults: Counter[Fault] = field(default_factory=Counter)
+    chances: Counter[Fault] = field(default_factory=Counter)
+    failing: list[int] = field(default_factory=list)
+    hashes: dict[int, str] = field(default_factory=dict)
+    seconds: float = 0.0  # of real time
+
+    def add(self, run: Run, findings: list[Finding]) -> None:
+        logs = [log for generation in run.evidence.generations for log in generation]
+        self.seeds += 1
+        self.events += sum(frame.count for log in logs for frame in log.frames)
+        self.commits += sum(len(log.commits) for log in logs)
+        self.virtual_seconds += run.seconds
+        self.faults.update(fault for fault, _ in run.struck)
+        self.chances.update(run.chances)
+        self.hashes[run.seed] = run.trace_hash
+        if findings:
+            self.failing.append(run.seed)
+
+    def merge(self, other: Tally) -> None:
+        self.seeds += other.seeds
+        self.events += other.events
+        self.commits += other.commits
+        self.virtual_seconds += other.virtual_seconds
+        self.faults += other.faults
+        self.chances += other.chances
+        self.failing = sorted(self.failing + other.failing)
+        self.hashes |= other.hashes
+
+
+def simulate(
+    fleet: FleetModel,
+    seeds: int | Iterable[int] = 100,
+    *,
+    upgrades: Sequence[FleetModel] = (),
+    command: str = "holdfast simulate FLEET",
+) -> Tally:
+    """Run the seeds (100: those from 0 to 99) one after the other; PromiseBroken at the first one
+    that breaks a promise. `upgrades` are later releases of the fleet, taken on the way."""
+    programs = [fleet, *upgrades]
+    began = time.monotonic()
+    tally = Tally()
+    for seed in range(seeds) if isinstance(seeds, int) else seeds:
+        done, findings = judged(programs, seed)
+        tally.add(done, findings)
+        if findings:
+            raise PromiseBroken(explain(programs, (done, findings), f"{command} --seed {seed}"))
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def judged(
+    programs: Sequence[FleetModel], seed: int, restriction: Restriction = Restriction()
+) -> Judged:
+    done = run(programs, seed, restriction)
+    return done, judge(done.evidence)
+
+
+def explain(programs: Sequence[FleetModel], failed: Judged, command: str) -> str:
+    seed = failed[0].seed
+    minimiser = Minimiser(lambda smaller: judged(programs, seed, smaller), failed)
+    return tell(*minimiser.minimise(), command)
+
+
+class Campaign:
+    """Seeds on several processes, until they are done or time is up."""
+
+    def __init__(self, programs: Sequence[FleetModel], jobs: int) -> None:
+        self._programs = list(programs)
+        self._jobs = jobs
+
+    def tallies(self, first: int, count: int | None, seconds: float | None) -> Iterator[Tally]:
+        """Tallies as they come, each of a few seeds. `count` None: until the time is up."""
+        until = None if seconds is None else time.monotonic() + seconds
+        last = None if count is None else first + count
+        if self._jobs == 1:
+            yield from self._share(first, 1, last, until)
+            return
+        context = multiprocessing.get_context("fork")  # the fleet's classes are inherited, not sent
+        results: multiprocessing.SimpleQueue[Tally | None] = context.SimpleQueue()
+        processes = [
+            context.Process(target=self._work, args=(results, first + n, last, until), daemon=True)
+            for n in range(self._jobs)
+        ]
+        for process in processes:
+            process.start()
+        for _ in processes:
+            while (tally := results.get()) is not None:
+                yield tally
+        for process in processes:
+            process.join()
+
+    def _work(
+        self,
+        results: multiprocessing.SimpleQueue[Tally | None],
+        first: int,
+        last: int | None,
+        until: float | None,
+    ) -> None:
+        try:
+            for tally in self._share(first, self._jobs, last, until):
+                results.put(tally)
+        finally:
+            results.put(None)
+
+    def _share(
+        self, first: int, step: int, last: int | None, until: float | None
+    ) -> Iterator[Tally]:
+        tally = Tally()
+        for seed in itertools.count(first, step):
+            if (last is not None and seed >= last) or (until and time.monotonic() > until):
+                break
+            tally.add(*judged(self._programs, seed))
+            if tally.seeds == SEEDS_PER_TALLY:
+                yield tally
+                tally = Tally()
+        yield tally
