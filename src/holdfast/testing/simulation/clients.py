@@ -161,10 +161,12 @@ class Client:
         self._send(live, run)
 
     def _resend(self, live: Live) -> None:
-        start = self._random.randint(0, len(self._sent) - 1)
-        first = self._sent[start].seq
-        some = self._sent[start : start + EVENTS_PER_SEND]
-        self._send(live, [n for i, n in enumerate(some) if n.seq == first + i])
+        known = set(self._fleet.agents.values())
+        sent = [n for n in self._sent if n.agent in known]  # an upgrade has other classes
+        if sent:
+            start = self._random.randint(0, len(sent) - 1)
+            some = sent[start : start + EVENTS_PER_SEND]
+            self._send(live, [n for i, n in enumerate(some) if n.seq == some[0].seq + i])
 
     def _send(self, live: Live, numbered: list[Numbered]) -> None:
         began = self._universe.now
@@ -245,8 +247,8 @@ class Client:
             look = Look(self._author(), number, self._universe.now, view.head())
             self._notes.looks.append(look)
 
-    def _turn_page(self, live: Live) -> None:
-        page = live.actions(after=self._cursor, most=1 + self._random.randint(0, 20))
+    def _turn_page(self, live: Live, most: int = 0) -> None:
+        page = live.actions(after=self._cursor, most=most or self._random.randint(1, 20))
         self._cursor = page.cursor
         ids = tuple(action.id for action in page)
         self._notes.pages.append(Page(self.name, self._universe.now, ids))
@@ -307,7 +309,7 @@ class Client:
         turned = True
         while turned:
             before = self._cursor
-            self._do(self._turn_page)
+            self._do(lambda live: self._turn_page(live, 10_000))
             turned = self._cursor != before
 
     def _do(self, deed: Callable[[Live], None]) -> None:

@@ -15,7 +15,7 @@ from holdfast.testing.simulation.processes import (
     SupervisorProcess,
     WorkerProcess,
 )
-from holdfast.testing.simulation.store import Lost, Store
+from holdfast.testing.simulation.store import Author, Lost, Operation, Store
 from holdfast.testing.simulation.universe import Universe
 
 RESTART_SECONDS = (0.1, 1.5)  # until somebody starts a supervisor that is gone
@@ -40,6 +40,7 @@ class Machine:
         self.store.on_append = self._wake_owners
         self._worker_count = workers
         self._pids = 0
+        self._retains = universe.random.random() < 0.5
         self._old_posts: set[int] = set()  # posts that a rolling upgrade has not come to yet
         self.workers: list[WorkerProcess] = []
         self.clients: list[SimulatedProcess] = []
@@ -87,10 +88,9 @@ class Machine:
         if self.faults.strikes(Fault.SUPERVISOR_RESTART):
             self.supervisor.end("crashes")
         if self.faults.strikes(Fault.POWER_LOSS):
-            try:
-                self.store.lose_power()
-            except Lost:
-                pass
+            self.store.lose_power()
+        if self._retains:
+            self._forget()
         if self.faults.strikes(Fault.UPGRADE):
             self.upgrade()
 
@@ -98,6 +98,15 @@ class Machine:
         if not self.supervisor.alive:
             name = self._name("supervisor")
             self.supervisor = SupervisorProcess(self, self._worker_count, name)
+
+    def _forget(self) -> None:
+        """Retention: what is folded may go, and nothing but it."""
+        frames = self.universe.random.randint(0, 3)
+        upkeep = Operation(Author("upkeep", 0), self.universe.now, self.wall(), "retain", (frames,))
+        try:
+            self.store.perform(upkeep)
+        except Lost:
+            pass  # the power went
 
     def _fill_disk(self) -> None:
         self.store.disk_is_full = True

@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.schema import Schema
 from holdfast.runtime.partition import CONDEMNED_ATTEMPTS
 from holdfast.stepping.commit import Commit
+from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.universe import Universe
@@ -54,6 +55,7 @@ class Store:
         self.on_power_loss: Callable[[], None] = lambda: None
         self.on_append: Callable[[int], None] = lambda partition: None
         self.disk_is_full = False
+        self.recovering: list[Operation] = []  # the journal, while the image is built again
         self._poison: dict[tuple[int, int], int] = {}
         self.condemned: set[tuple[int, int]] = set()  # (partition, position): not run any more
         self._begin()
@@ -62,6 +64,7 @@ class Store:
         fleet, partitions, limits = self._made
         self.image = MemoryEngine(fleet, partitions, limits, clock=lambda: self._instant)
         self.accepted: dict[int, list[Accepted]] = {}
+        self.frames: dict[int, list[StoredFrame]] = {}  # also what retention has forgotten
         self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
         self._deaths: dict[int, tuple[int, int, int]] = {}
         self._names: Counter[int] = Counter()
@@ -103,7 +106,11 @@ class Store:
     def _append(
         self, operation: Operation, partition: int, parcels: Sequence[Parcel]
     ) -> list[Taken | Exception]:
+        before = self.image.view(partition).inbox_next()
         results = self.image.append(partition, parcels)
+        self.frames.setdefault(partition, []).extend(
+            self.image.view(partition).frames(before, len(parcels))
+        )
         if any(isinstance(result, Taken) and result.new for result in results):
             self.on_append(partition)
         return results
@@ -155,6 +162,14 @@ class Store:
             Accepted(operation.at, *operation.author, claim.epoch, commit)
         )
 
+    def _retain(self, operation: Operation, frames: int) -> None:
+        """Forget what is folded, but for the newest frames."""
+        for partition in self.image._partitions:
+            folded = partition.committed.position
+            inbox = partition.inbox
+            past = [i for i, frame in enumerate(inbox) if frame.first + frame.count <= folded]
+            del inbox[: max(0, len(past) - frames)]
+
     def _register(self, operation: Operation, schemas: Sequence[Schema]) -> dict[str, int]:
         return self.image.catalog.register(schemas)
 
@@ -171,6 +186,7 @@ class Store:
 
     def recover(self, journal: list[Operation]) -> None:
         self._journal, self._synced = [], 0
+        self.recovering = journal
         self._begin()
         waking, self.on_append = self.on_append, lambda partition: None
         for operation in journal:
@@ -180,6 +196,7 @@ class Store:
                 continue  # the last one, written and never decided: it would have been refused
             self._journal.append(operation)
         self._synced = len(self._journal)
+        self.recovering = []
         self.on_append = waking
 
     # Evidence.
@@ -193,7 +210,7 @@ class Store:
                     number=number,
                     slots=slots,
                     incarnation=self.image.view(number).incarnation(),
-                    frames=list(self.image.view(number).inbox),
+                    frames=self.frames.get(number, []),
                     commits=self.accepted.get(number, []),
                 )
                 for number, slots in enumerate(layout.partitions)

@@ -1,0 +1,393 @@
+"""Deliberately broken variants of the code. Each is a small, believable mistake, applied by patching.
+
+`BROKEN` names them all. A variant says which promises it may be found by: any of them counts, and a
+crash of the simulation itself does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast.engine import admission, memory, stamping
+from holdfast.engine.memory import MemoryEngine, MemoryPartition
+from holdfast.engine.port import Engine, Parcel, Taken
+from holdfast.engine.stamping import Instant
+from holdfast.errors import TryAgain
+from holdfast.model.context import Context, Effects
+from holdfast.runtime.handle import Handle
+from holdfast.runtime.partition import Partition
+from holdfast.runtime.relay import Relay
+from holdfast.runtime.supervisor import Post, Supervisor
+from holdfast.stepping.careful import CarefulFold
+from holdfast.stepping.cell import Cell, Extras
+from holdfast.stepping.commit import Commit, Head, Outgoing
+from holdfast.stepping.stepper import Stepper
+from holdfast.testing.simulation.engine import SimulatedEngine
+from holdfast.testing.simulation.findings import Promise as P
+from holdfast.testing.simulation.store import Operation, Store
+
+Patch = pytest.MonkeyPatch
+
+
+class Variant(NamedTuple):
+    apply: Callable[[Patch], None]
+    promises: frozenset[P]
+
+    @property
+    def name(self) -> str:
+        return self.apply.__name__
+
+    @property
+    def text(self) -> str:
+        return (self.apply.__doc__ or "").strip()
+
+
+BROKEN: list[Variant] = []
+
+
+def found_by(*promises: P) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def register(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BROKEN.append(Variant(apply, frozenset(promises)))
+        return apply
+
+    return register
+
+
+# The engine.
+
+
+@found_by(P.FOLD, P.ONE_WRITER, P.CONTIGUOUS, P.READS, P.RECEIPTS)
+def commit_is_not_atomic(patch: Patch) -> None:
+    """A crash in the middle of a commit leaves its states, without its position."""
+    perform = Store.perform
+
+    def torn(
+        self: Store, operation: Operation, *, crash: Callable[[], None] | None = None
+    ) -> object:
+        if crash is not None and operation.name == "commit":
+            claim, commit = operation.arguments
+            part = self.image.view(claim.partition)  # type: ignore[attr-defined]
+            for record in commit.records:  # type: ignore[attr-defined]
+                part.states[record.agent, record.key] = record
+            crash()
+        return perform(self, operation, crash=crash)
+
+    patch.setattr(Store, "perform", torn)
+
+
+@found_by(P.ONE_WRITER, P.FOLD, P.ONCE, P.CONTIGUOUS)
+def fence_is_ignored(patch: Patch) -> None:
+    """A worker that was taken over from can still commit."""
+    commit_one = MemoryEngine._commit_one
+
+    def unfenced(self: MemoryEngine, part: MemoryPartition, claim: Any, commit: Commit) -> None:
+        commit_one(
+            self,
+            part,
+            dataclasses.replace(claim, epoch=part.epoch),
+            dataclasses.replace(commit, before=part.committed),
+        )
+
+    patch.setattr(MemoryEngine, "_commit_one", unfenced)
+
+
+@found_by(P.ONCE, P.MESSAGES)
+def dedupe_window_is_not_persisted(patch: Patch) -> None:
+    """After a power loss nobody knows which numbers a source has sent."""
+    recover = Store.recover
+
+    def forgetful(self: Store, journal: list[Operation]) -> None:
+        recover(self, journal)
+        for part in self.image._partitions:
+            part.ledger.sources.clear()
+            part.ledger.chunks.clear()
+
+    patch.setattr(Store, "recover", forgetful)
+
+
+@found_by(P.KEPT, P.FOLD, P.READS, P.RECEIPTS, P.ORDER)
+def acknowledged_before_the_sync(patch: Patch) -> None:
+    """An append is acknowledged when it is written: a power loss takes the last ones away."""
+    lose_power = Store.lose_power
+
+    def lose_unsynced(self: Store) -> None:
+        self._synced = max(0, len(self._journal) - 4)
+        lose_power(self)
+
+    patch.setattr(Store, "lose_power", lose_unsynced)
+
+
+@found_by(P.KEPT, P.ONCE, P.ORDER, P.FOLD)
+def half_a_parcel_survives(patch: Patch) -> None:
+    """A torn last write is taken for a whole one: the first half of its events is there."""
+    append = Store._append
+
+    def tear(self: Store, operation: Operation, partition: int, parcels: Sequence[Parcel]) -> Any:
+        if self.recovering and operation is self.recovering[-1]:
+            parcels = [p for p in parcels if p.frame.count < 2]
+        return append(self, operation, partition, parcels)
+
+    patch.setattr(Store, "_append", tear)
+
+
+@found_by(P.KEPT, P.ORDER, P.FOLD, P.SETTLES, P.ONCE)
+def position_is_derived_from_rows(patch: Patch) -> None:
+    """The next position is counted from the rows that retention has left."""
+    append_one = MemoryEngine._append_one
+
+    def counted(self: MemoryEngine, part: MemoryPartition, parcel: Parcel) -> Taken | Exception:
+        part.next = part.inbox[-1].first + part.inbox[-1].count if part.inbox else 0
+        return append_one(self, part, parcel)
+
+    patch.setattr(MemoryEngine, "_append_one", counted)
+
+
+@found_by(P.MESSAGES, P.ONCE)
+def mark_is_not_advanced_with_the_append(patch: Patch) -> None:
+    """The mark of a stream of messages is written a moment later, and a crash forgets it."""
+    perform = Store.perform
+
+    def late_mark(
+        self: Store, operation: Operation, *, crash: Callable[[], None] | None = None
+    ) -> object:
+        if crash is None or operation.name != "append":
+            return perform(self, operation, crash=crash)
+        part = self.image.view(operation.arguments[0])  # type: ignore[arg-type]
+        marks = dict(part.ledger.marks)
+        perform(self, operation)
+        part.ledger.marks = marks
+        crash()
+        raise AssertionError("a crash does not return")
+
+    patch.setattr(Store, "perform", late_mark)
+
+
+@found_by(P.ONCE)
+def a_repeat_is_taken(patch: Patch) -> None:
+    """Numbers that were seen are taken again."""
+    numbers = admission._admit_numbers
+
+    def all_new(*arguments: Any) -> None:
+        numbers(*arguments)
+
+    patch.setattr(admission, "_admit_numbers", all_new)
+
+
+@found_by(P.KEPT)
+def a_late_number_is_taken_for_a_repeat(patch: Patch) -> None:
+    """Whatever is below the highest number seen is dropped as known."""
+    numbers = admission._admit_numbers
+
+    def only_higher(parcel: Parcel, name: str, ledger: Any, *rest: Any) -> list[int] | None:
+        row = ledger.source(name)
+        numbers(parcel, name, ledger, *rest)
+        top = -1 if row is None else row.top
+        return [i for i, seq in enumerate(parcel.seqs) if seq > top]
+
+    patch.setattr(admission, "_admit_numbers", only_higher)
+
+
+@found_by(P.ORDER, P.TIMERS, P.FOLD)
+def stamps_follow_the_clock_back(patch: Patch) -> None:
+    """A clock that is set back takes the time of the partition along."""
+
+    def as_told(previous: Instant, now: Instant, jump_seconds_max: float) -> Instant:
+        return now
+
+    patch.setattr(memory, "next_stamp", as_told)
+    patch.setattr(stamping, "next_stamp", as_told)
+
+
+# The worker and its partitions.
+
+
+@found_by(P.MESSAGES, P.FOLD, P.ONCE, P.KEPT)
+def outputs_are_relayed_before_the_commit(patch: Patch) -> None:
+    """Messages leave before the commit that makes them true."""
+    commit = Partition._commit
+
+    def eager(self: Partition, pending: Commit) -> None:
+        self._relay.add(pending.outgoing)
+        self._relay.deliver(self._clock().wall)
+        commit(self, dataclasses.replace(pending, outgoing=pending.outgoing))
+
+    def add_once(self: Relay, outgoing: Sequence[Outgoing]) -> None:
+        known = {(o.destination, o.first) for queue in self._waiting.values() for o in queue}
+        done = getattr(self, "_done", set())
+        fresh = [
+            o for o in outgoing if (o.destination, o.first) not in known | done
+        ]
+        self._done = done | {(o.destination, o.first) for o in fresh}  # type: ignore[attr-defined]
+        add(self, fresh)
+
+    add = Relay.add
+    patch.setattr(Relay, "add", add_once)
+    patch.setattr(Partition, "_commit", eager)
+
+
+@found_by(P.TIMERS)
+def timer_is_lost_at_takeover(patch: Patch) -> None:
+    """A successor loads the agents, and not when their timers are due."""
+    patch.setattr(Stepper, "_schedule", lambda self, cell: None)
+
+
+@found_by(P.TIMERS)
+def timer_fires_early(patch: Patch) -> None:
+    """A timer fires up to half a second before it is due."""
+    fire_due = CarefulFold.fire_due
+
+    def early(self: CarefulFold, until: float, most: int, idle: bool = False) -> None:
+        fire_due(self, until + 0.5, most, idle)
+
+    patch.setattr(CarefulFold, "fire_due", early)
+
+
+@found_by(P.TIMERS, P.FOLD)
+def timer_fires_twice(patch: Patch) -> None:
+    """A timer that has fired is still there, and a successor fires it again."""
+    fire = CarefulFold._fire
+
+    def kept(self: CarefulFold, entry: Any, name: str, now: float, until: float) -> None:
+        timer = entry.cell.timers().get(name)
+        fire(self, entry, name, now, until)
+        if timer is not None and not timer.period:
+            entry.cell.timers().setdefault(name, timer)
+
+    patch.setattr(CarefulFold, "_fire", kept)
+
+
+@found_by(P.TIMERS, P.FOLD)
+def cancelled_timer_fires(patch: Patch) -> None:
+    """`ctx.cancel` does nothing."""
+    patch.setattr(Context, "cancel", lambda self, name: None)
+
+
+@found_by(P.MESSAGES)
+def refused_message_is_forgotten(patch: Patch) -> None:
+    """A message that its receiver could not take now is counted as delivered."""
+    append = Relay._append
+
+    def careless(self: Relay, destination: int, batch: list[Outgoing]) -> TryAgain | None:
+        append(self, destination, batch)
+        return None
+
+    patch.setattr(Relay, "_append", careless)
+
+
+@found_by(P.MESSAGES)
+def outbox_is_not_loaded(patch: Patch) -> None:
+    """A successor does not look for messages that its predecessor left."""
+    load = MemoryEngine.load
+    patch.setattr(MemoryEngine, "load", lambda self, claim: load(self, claim)._replace(outbox=[]))
+
+
+@found_by(P.FOLD, P.CONTIGUOUS)
+def failed_event_leaves_its_outputs(patch: Patch) -> None:
+    """An event that failed is undone, but what it emitted goes out."""
+    patch.setattr(Effects, "rewind", lambda self, mark: None)
+
+
+@found_by(P.FOLD, P.CONTIGUOUS)
+def failed_event_counts(patch: Patch) -> None:
+    """An event that failed still moves the version of its agent."""
+    revert = Cell.revert
+
+    def partly(self: Cell, image: tuple[bytes, int, float, Extras | None]) -> None:
+        version = self.version
+        revert(self, image)
+        self.version = version
+
+    patch.setattr(Cell, "revert", partly)
+
+
+@found_by(P.FOLD, P.KEPT)
+def held_events_are_lost_at_takeover(patch: Patch) -> None:
+    """What an agent defers or holds while it is paused lives in memory only."""
+    pack = Extras.pack
+
+    def without_held(self: Extras, codebook: Any) -> bytes:
+        return pack(Extras(self.paused, [], self.timers), codebook)
+
+    patch.setattr(Extras, "pack", without_held)
+
+
+@found_by(P.SETTLES, P.FOLD, P.ORDER)
+def a_frame_is_read_from_its_start(patch: Patch) -> None:
+    """A worker that takes over in the middle of a frame folds it from its first event."""
+    read = Partition._read
+
+    def careless(self: Partition) -> Any:
+        batch = read(self)
+        if batch and self._events_max > 2:
+            self._events_max = 2
+        return batch
+
+    def restart(self: Partition, stored: Any) -> Any:
+        inputs = decode(self, stored)
+        return dataclasses.replace(inputs, first=max(inputs.first, self.position))
+
+    decode = Partition._decode
+    patch.setattr(Partition, "_read", careless)
+    patch.setattr(Partition, "_decode", restart)
+
+
+@found_by(P.FOLD, P.SETTLES, P.ONE_WRITER)
+def a_commit_that_failed_is_thrown_away(patch: Patch) -> None:
+    """After a full disk a worker goes on with its memory, and forgets the commit it owes."""
+    commit = Partition._commit
+
+    def give_up(self: Partition, pending: Commit) -> None:
+        try:
+            commit(self, pending)
+        except TryAgain:
+            self._pending = None
+
+    patch.setattr(Partition, "_commit", give_up)
+
+
+@found_by(P.SETTLES)
+def a_dead_worker_is_not_replaced(patch: Patch) -> None:
+    """The supervisor notes that a worker has ended, and leaves it at that."""
+
+    def forget(self: Supervisor, post: Post, code: int | None, now: float) -> None:
+        post.process = None
+        post.start_after = float("inf")
+
+    patch.setattr(Supervisor, "_ended", forget)
+
+
+# Reading.
+
+
+@found_by(P.RECEIPTS)
+def a_read_does_not_wait_for_its_receipt(patch: Patch) -> None:
+    """`state(after=receipt)` reads at once."""
+    patch.setattr(Handle, "wait_for", lambda self, receipt, *, timeout=0.0: None)
+
+
+@found_by(P.READS, P.RECEIPTS)
+def a_read_goes_back(patch: Patch) -> None:
+    """A head is read from a replica that may be behind."""
+    heads: dict[int, list[Head]] = {}
+
+    def stale(self: MemoryPartition) -> Head:
+        seen = heads.setdefault(id(self), [])
+        seen.append(self.committed)
+        return seen[-3] if len(seen) % 3 == 0 else seen[-1]
+
+    patch.setattr(MemoryPartition, "head", stale)
+
+
+@found_by(P.FOLD, P.RECEIPTS)
+def an_answer_belongs_to_another_question(patch: Patch) -> None:
+    """The reply to an ask is looked up one position off."""
+    answer = MemoryPartition.answer
+
+    def neighbour(self: MemoryPartition, position: int) -> Any:
+        return answer(self, position) and (answer(self, position - 1) or answer(self, position))
+
+    patch.setattr(MemoryPartition, "answer", neighbour)
