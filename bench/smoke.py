@@ -165,7 +165,7 @@ def sync_milliseconds(folder: Path) -> float:
 def with_workers(folder: Path, workers: int, job: Callable[[str], dict[str, object]]) -> object:
     url = f"sqlite:{folder}/data-{workers}-{time.time_ns()}"
     open_engine(url, fleet.name, create_partitions=workers).close()
-    launcher = Launcher(str(Path(__file__).with_name("drones.py")), url, workers, workers)
+    launcher = Launcher(str(Path(__file__).with_name("drones.py")), url, workers, range(workers))
     thread = threading.Thread(target=launcher.run)
     thread.start()
     try:

@@ -14,6 +14,7 @@
     │   ├── Busy               somebody else holds a lock
     │   ├── TimedOut           the answer did not come in time
     │   ├── ClockJumped        the clock ran ahead of time: nothing is stamped until it is right
+    │   ├── Rescaling          the fleet is given another number of partitions at this moment
     │   └── DiskFull           no space left, or less than the reserve
     └── GiveUp             the same call will never succeed
         ├── Fenced             another worker owns the partition now
@@ -82,6 +83,10 @@ class TimedOut(TryAgain, TimeoutError):
 
 
 class ClockJumped(TryAgain):
+    pass
+
+
+class Rescaling(TryAgain):
     pass
 
 

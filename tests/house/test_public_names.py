@@ -12,7 +12,7 @@ ERRORS = """
     HoldfastError
     YourBug DefinitionError SchemaError UsageError NotYet
     TheirBug DamagedData NewerFormat
-    TryAgain Backlog Busy TimedOut DiskFull
+    TryAgain Backlog Busy TimedOut Rescaling DiskFull
     GiveUp Fenced InUse WrongFleet OutdatedCode TooOld OutOfOrder TooManySources ClockJumped
     AskFailed
 """

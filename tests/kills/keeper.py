@@ -20,7 +20,8 @@ def main(fleet: str, url: str, workers: str, memory: str) -> None:
     engine = open_engine(url, load_fleet(fleet).name, create_partitions=partitions)
     assert isinstance(engine, SqliteEngine)
     engine.holder.acquire()
-    launcher = Launcher(fleet, url, int(workers), partitions, int(memory))
+    numbers = engine.catalog.layout.numbers
+    launcher = Launcher(fleet, url, int(workers), numbers, int(memory))
     signal.signal(signal.SIGTERM, lambda number, frame: launcher.stop())
     launcher.run()
     engine.close()

@@ -63,14 +63,16 @@ def _supervise(
     try:
         assert isinstance(engine, SqliteEngine)
         engine.holder.acquire()
-        count = len(engine.catalog.layout.partitions)
+        numbers = engine.catalog.layout.numbers
+        count = len(numbers)
         if partitions is not None and partitions != count:
             raise UsageError(
-                f"{engine.root} has {count} partitions, not {partitions}: leave --partitions out; "
-                "another number needs new data until rescaling comes with a later release"
+                f"{engine.root} has {count} partitions, not {partitions}: leave --partitions out, "
+                f"or change the number with `holdfast rescale {reference} --partitions {partitions}"
+                f"{'' if url == DEFAULT_URL else f' --engine {url}'}`"
             )
         _check_fit(fleet, engine)
-        launcher = Launcher(reference, url, workers, count, memory_max)
+        launcher = Launcher(reference, url, workers, numbers, memory_max)
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()
@@ -88,7 +90,7 @@ def _check_fit(fleet: Fleet, engine: SqliteEngine) -> None:
     """What a worker would be refused for is said here, once, before any of them starts."""
     check_agents(fleet, engine)
     _, generation = agree(fleet, engine.catalog, states_in_use(engine))
-    for number in range(len(engine.catalog.layout.partitions)):
+    for number in engine.catalog.layout.numbers:
         stored = generation_of(engine.root, number)
         if stored > generation:
             raise OutdatedCode(

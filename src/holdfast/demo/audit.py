@@ -32,7 +32,7 @@ def audit(directory: DemoDirectory) -> Findings:
     findings = Findings()
     with _opened(directory) as engine:
         schemas = engine.catalog.schemas()
-        numbers = range(len(engine.catalog.layout.partitions))
+        numbers = engine.catalog.layout.numbers
         partitions = [Evidence(number, engine.view(number), schemas) for number in numbers]
         roll_call = RollCall(sent, findings)
         comparison = Comparison(findings)

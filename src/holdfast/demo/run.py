@@ -98,9 +98,9 @@ class DemoRun:
         if not isinstance(engine, SqliteEngine):
             raise UsageError(f"{url}: the demo runs on a directory")
         engine.holder.acquire()
-        self._views = [engine.view(n) for n in range(len(engine.catalog.layout.partitions))]
+        self._views = [engine.view(n) for n in engine.catalog.layout.numbers]  # new: from 0 on
         self._cleanup.callback(SupervisorLines(self.note).remove)
-        self._launcher = Launcher(FLEET, url, workers, len(self._views))
+        self._launcher = Launcher(FLEET, url, workers, engine.catalog.layout.numbers)
         self._supervising = threading.Thread(target=self._supervise, name="demo-supervisor")
         self._supervising.start()
         self._cleanup.callback(self._stop_workers)

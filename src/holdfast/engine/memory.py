@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import uuid
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from holdfast.engine import inheritance
 from holdfast.engine.admission import SourceRow, admit
+from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.port import (
     APPEND_SECONDS,
     Capabilities,
@@ -23,7 +25,7 @@ from holdfast.engine.port import (
 )
 from holdfast.engine.stamping import NEVER, Clock, Instant, next_stamp, system_clock
 from holdfast.errors import Backlog, Fenced, HoldfastError, OutdatedCode, UsageError
-from holdfast.model.keys import Layout
+from holdfast.model.keys import Layout, slot_of
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
@@ -36,6 +38,7 @@ class MemoryCatalog:
     def __init__(self, fleet: str, partitions: int) -> None:
         self.fleet = fleet
         self.layout = Layout.even(partitions)
+        self.retired: dict[int, range] = {}
         self._schemas: dict[int, Schema] = {}
         self._lock = threading.Lock()
 
@@ -99,6 +102,9 @@ class MemoryLedger:
     def put_last_of_key(self, name: str, key: str, seq: int) -> None:
         self.last_by_key[name, key] = seq
 
+    def dedupe(self) -> Dedupe:
+        return Dedupe(self.sources, self.chunks, self.last_by_key)
+
 
 @dataclass
 class MemoryPartition:
@@ -108,6 +114,7 @@ class MemoryPartition:
     inbox: list[StoredFrame] = field(default_factory=list)
     next: int = 0
     stamp: Instant = NEVER
+    closed: bool = False  # to everything but messages
     epoch: int = 0
     generation: int = 0
     committed: Head = field(default_factory=Head)
@@ -169,6 +176,23 @@ class MemoryPartition:
         return "this process" if self.epoch else ""
 
 
+def _child(parents: Collection[MemoryPartition], slots: range) -> MemoryPartition:
+    letters = inheritance.letters_of(slots, [part.letters() for part in parents])
+    dedupe = inheritance.union(part.ledger.dedupe() for part in parents).of(slots)
+    child = MemoryPartition(
+        stamp=inheritance.latest(part.stamp for part in parents),
+        generation=max(part.generation for part in parents),
+        committed=inheritance.first_head((part.committed for part in parents), letters),
+        dead={letter.id: (letter, False) for letter in letters},
+    )
+    child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe
+    for part in parents:
+        for name, record in part.states.items():
+            if slot_of(record.key) in slots:
+                child.states[name] = inheritance.moved(record)
+    return child
+
+
 def _holding(runs: list[R], first: int, most: int) -> list[R]:
     """Runs from the one that holds `first` on. They are long: searched, not walked."""
     start = max(0, bisect_right(runs, first, key=lambda run: run.first) - 1)
@@ -183,6 +207,7 @@ class MemoryEngine:
         survives_exit=False,
         refuses_at_append=True,
         delivers_messages=False,
+        rescales=True,
     )
 
     def __init__(
@@ -206,14 +231,17 @@ class MemoryEngine:
     ) -> list[Taken | Exception]:
         with self._changed:
             self._check_open()
-            results = [self._append_one(self._partitions[partition], p) for p in parcels]
+            results = [self._append_one(partition, parcel) for parcel in parcels]
             if partition in self._granted:
                 self._woken = True
                 self._changed.notify_all()
             return results
 
-    def _append_one(self, part: MemoryPartition, parcel: Parcel) -> Taken | Exception:
+    def _append_one(self, partition: int, parcel: Parcel) -> Taken | Exception:
+        part = self._partitions[partition]
         try:
+            if part.closed and parcel.mark is None:
+                raise inheritance.refuses(f"partition {partition}")
             waiting = part.next - part.committed.position
             if parcel.external and waiting >= self.limits.backlog_events_max:
                 raise Backlog(f"{waiting:,} events wait to be folded, the bound: send slower")
@@ -237,6 +265,8 @@ class MemoryEngine:
         for number in wanted:
             if number not in self._granted:
                 part = self._partitions[number]
+                if number in self.catalog.retired:
+                    raise Fenced(f"partition {number} is retired: the fleet was rescaled")
                 if part.generation > generation:
                     raise OutdatedCode(
                         f"partition {number}: newer classes have folded here (schema generation "
@@ -245,6 +275,7 @@ class MemoryEngine:
                 self._granted.add(number)
                 part.generation = generation
                 part.epoch += 1
+                part.closed = False
                 yield Granted(Claim(number, part.epoch, part.born, attempts=0, alone=False))
 
     def load(self, claim: Claim) -> Loaded:
@@ -282,6 +313,43 @@ class MemoryEngine:
         if commit.journalled is not None:
             part.journalled.append(commit.journalled)
         part.committed = commit.head
+
+    # Rescaling.
+
+    def close_intake(self, claim: Claim) -> None:
+        with self._changed:
+            self._claimed(claim).closed = True
+
+    def open_intake(self, claim: Claim) -> None:
+        with self._changed:
+            self._claimed(claim).closed = False
+
+    def _claimed(self, claim: Claim) -> MemoryPartition:
+        part = self._partitions[claim.partition]
+        if part.epoch != claim.epoch:
+            raise Fenced(f"partition {claim.partition} was claimed again")
+        return part
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        """1 check claims, 2 check that nothing waits, 3 make children, 4 let them take over."""
+        with self._changed:
+            before = self.catalog.layout
+            parents = {claim.partition: self._claimed(claim) for claim in claims}
+            if parents.keys() != set(before.numbers):
+                raise inheritance.not_claimed(before, parents)
+            for number, part in parents.items():
+                if not part.closed:
+                    raise inheritance.intake_open(number)
+                if part.outbox:
+                    raise inheritance.not_drained(number, "its outbox is not empty")
+            inheritance.check_drained(parents)
+            layout = Layout.even(partitions, first=before.numbers.stop)
+            self._partitions += [_child(parents.values(), s) for s in layout.partitions]
+            for part in parents.values():
+                part.epoch += 1
+            self._granted.difference_update(parents)
+            self.catalog.retired = {**self.catalog.retired, **before.slots_by_number}
+            self.catalog.layout = layout
 
     def folding(self, claim: Claim, position: int | None) -> None:
         """An event that kills this process takes the data along: there is nobody to tell."""

@@ -10,6 +10,8 @@ Guaranteed by every engine:
 - `commit` makes everything in it durable at once, or nothing. It is refused with `Fenced` when a
   later claim exists, also when that claim was made while this commit was under way.
 - `read` and every `View` show only what is durable and committed; neither blocks a writer.
+- numbers of partitions are never used twice. After `rescale` the old partitions are retired: they
+  can be read for ever, and take no commit, no claim and no event from outside any more.
 
 Not guaranteed:
 - that an append which raised anything but a refusal did not happen: send it again, it dedupes.
@@ -40,6 +42,7 @@ class Capabilities:
     survives_exit: bool  # data outlives the process
     refuses_at_append: bool  # dedupe happens in the appending transaction
     delivers_messages: bool  # messages go out inside the commit; otherwise the runtime relays
+    rescales: bool = False  # the number of partitions can be changed
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,13 @@ class Catalog(Protocol):
     @property
     def fleet(self) -> str: ...
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> Layout:
+        """The partitions that live now: current at every look, and cheap to look at."""
+
+    @property
+    def retired(self) -> dict[int, range]:
+        """The slots of every partition before those of the layout, by number."""
+
     def schemas(self) -> dict[int, Schema]: ...
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
         """Ids by fingerprint; new schemas are stored."""
@@ -169,6 +178,24 @@ class Engine(Protocol):
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         """Each batch atomically. Raises Fenced; DiskFull leaves nothing behind, so repeat it."""
+
+    # Rescaling. Only with the capability `rescales`.
+
+    def close_intake(self, claim: Claim) -> None:
+        """From now on the inbox refuses everything but messages with `Rescaling`, durably.
+
+        Until `open_intake` or the next claim of the partition. Raises Fenced.
+        """
+
+    def open_intake(self, claim: Claim) -> None: ...
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        """Put `partitions` new ones in the place of those that live, in one durable step.
+
+        Raises Fenced unless every live partition is claimed, Rescaling unless each has its intake
+        closed and is drained: all folded, the outbox empty, every message taken. Then nothing has
+        changed. What the new ones inherit is said in inheritance.py.
+        """
 
     def folding(self, claim: Claim, position: int | None) -> None:
         """Note that user code runs at `position` now (None: no longer): finds events that kill."""

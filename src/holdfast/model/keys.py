@@ -62,14 +62,19 @@ def slot_of(key: str) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which range of slots each partition owns; together they cover every slot once, in order."""
+    """Which range of slots each partition owns; together they cover every slot once, in order.
+
+    Partitions are numbered on from `first`. Numbers are never used twice: after a rescaling the
+    new partitions have higher ones.
+    """
 
     partitions: tuple[range, ...]
+    first: int = 0
     _partition_by_slot: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         owner: list[int] = []
-        for number, slots in enumerate(self.partitions):
+        for number, slots in self.slots_by_number.items():
             if slots.step != 1 or slots.start != len(owner) or not len(slots):
                 raise UsageError(
                     f"partition {number} owns {slots}, but has to begin at slot {len(owner)}: "
@@ -81,12 +86,20 @@ class Layout:
         object.__setattr__(self, "_partition_by_slot", tuple(owner))
 
     @classmethod
-    def even(cls, partitions: int) -> "Layout":
+    def even(cls, partitions: int, first: int = 0) -> "Layout":
         """Partitions of equal size, as far as 1,024 can be divided."""
         if not 1 <= partitions <= SLOTS:
             raise UsageError(f"{partitions} partitions are not possible: give 1 to {SLOTS}")
         edges = [number * SLOTS // partitions for number in range(partitions + 1)]
-        return cls(tuple(range(a, b) for a, b in pairwise(edges)))
+        return cls(tuple(range(a, b) for a, b in pairwise(edges)), first)
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + len(self.partitions))
+
+    @property
+    def slots_by_number(self) -> dict[int, range]:
+        return dict(zip(self.numbers, self.partitions, strict=True))
 
     def partition_of(self, key: str) -> int:
         return self._partition_by_slot[slot_of(key)]

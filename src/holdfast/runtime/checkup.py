@@ -74,7 +74,7 @@ class Checkup:
             engine.close()
 
     def _of_engine(self, engine: SqliteEngine) -> Iterator[Finding]:
-        numbers = range(len(engine.catalog.layout.partitions))
+        numbers = engine.catalog.layout.numbers
         yield Finding("ok", "format", f"format {FORMAT}, which this release reads and writes")
         names = {s.name for s in engine.catalog.schemas().values() if s.kind == "state"}
         agents = ", ".join(sorted(names)) or "no agents yet"

@@ -40,7 +40,7 @@ class Housekeeper:
 class Embedded:
     def __init__(self, fleet: FleetModel, engine: Engine) -> None:
         self._engine = engine
-        self._worker = Worker(fleet, engine, range(len(engine.catalog.layout.partitions)))
+        self._worker = Worker(fleet, engine, engine.catalog.layout.numbers)
         self._worker.tick()  # claim here, so that what is wrong is the caller's exception
         self._failure: BaseException | None = None
         self._stopping = False

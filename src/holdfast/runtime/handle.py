@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from holdfast.engine.port import Engine, Parcel
-from holdfast.errors import AskFailed, TimedOut, UsageError
+from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
@@ -78,7 +78,7 @@ class Handle:
 
     def positions(self) -> dict[int, Progress]:
         found = {}
-        for number, view in enumerate(self._reading.views()):
+        for number, view in self._reading.views().items():
             folded = view.head().position
             found[number] = Progress(max(folded, view.inbox_next()), folded)
         return found
@@ -90,8 +90,17 @@ class Handle:
         found = [x for x in self.dead_letters() if x.id == letter_id]
         if not found:
             raise UsageError(f"no dead letter {letter_id!r}: see live.dead_letters()")
-        number, _, local = letter_id.partition(".")
-        return self._control(int(number), found[0].agent, found[0].key, ["redrive", int(local)])
+        number, local = map(int, letter_id.split("."))
+        command = ["redrive", local]
+        try:
+            return self._control(number, found[0].agent, found[0].key, command, moves=False)
+        except Rescaling:
+            if number in self._router.layout.numbers:
+                raise
+            raise UsageError(
+                f"dead letter {letter_id!r} has another number since the fleet was rescaled: "
+                "see live.dead_letters()"
+            ) from None
 
     def _pause(self, agent: str, key: str, reason: str) -> Receipt:
         return self._control(self._router.partition_of(key), agent, key, ["pause", reason])
@@ -99,11 +108,13 @@ class Handle:
     def _resume(self, agent: str, key: str) -> Receipt:
         return self._control(self._router.partition_of(key), agent, key, ["resume"])
 
-    def _control(self, partition: int, agent: str, key: str, command: list[object]) -> Receipt:
+    def _control(
+        self, partition: int, agent: str, key: str, command: list[object], *, moves: bool = True
+    ) -> Receipt:
         frame = control_frame(agent, key, command)
         parcel = Parcel(frame=frame, encoded=frame.encode(), external=False)
-        taken = self._router.append(partition, parcel, SEND_SECONDS)
-        return Receipt(((partition, taken.next),))
+        taken = self._router.append(partition, parcel, SEND_SECONDS, moves=moves)
+        return Receipt(tuple((number, one.next) for number, one in taken))
 
     # Waiting.
 
@@ -137,11 +148,11 @@ class Handle:
     def _quiet_at(self) -> object:
         """The positions at which nothing waits, or None."""
         views = self._reading.views()
-        heads = [view.head() for view in views]
-        marks = [view.marks() for view in views]
-        if any(v.inbox_next() != h.position for v, h in zip(views, heads, strict=True)):
+        heads = {number: view.head() for number, view in views.items()}
+        marks = {number: view.marks() for number, view in views.items()}
+        if any(view.inbox_next() != heads[n].position for n, view in views.items()):
             return None
-        for view in views:
+        for view in views.values():
             source = view.incarnation()
             for destination, following in view.sent_next().items():
                 if marks[destination].get(source, 0) != following - 1:

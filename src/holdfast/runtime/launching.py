@@ -75,7 +75,7 @@ class Launcher:
         fleet: str,
         url: str,
         workers: int,
-        partitions: int,
+        partitions: Sequence[int],
         memory_bytes_max: int = 0,
     ) -> None:
         self._arguments = [fleet, url, str(memory_bytes_max)]

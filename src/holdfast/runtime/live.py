@@ -112,7 +112,7 @@ class Live(Handle):
     def states(self, agent: type[A]) -> Iterator[tuple[str, A]]:
         """Every agent of a class with its key, partition by partition."""
         name = self._sending.name_of(agent)
-        for view in self._reading.views():
+        for view in self._reading.views().values():
             for record in view.records(name):
                 yield record.key, cast(A, self._object(record.schema, record.state))
 

@@ -88,7 +88,7 @@ def migrate(
         check_classes(fleet, stored, fleet.schemas(), states_in_use(engine), kinds)
         conversion = Conversion(fleet, stored, script)
         tally = Tally(fleet)
-        for number in range(len(engine.catalog.layout.partitions)):
+        for number in engine.catalog.layout.numbers:
             tally.count(engine.view(number).records(), conversion)
         if not dry_run:
             _write(engine, fleet, conversion)
@@ -168,7 +168,7 @@ class Conversion:
 def _write(engine: Engine, fleet: FleetModel, conversion: Conversion) -> None:
     codebook, generation = register(fleet, engine.catalog)
     ids = {name: codebook.id_of(cls) for name, cls in fleet.agents.items()}
-    every = range(len(engine.catalog.layout.partitions))
+    every = engine.catalog.layout.numbers
     # All claims before the first commit: newer classes in any partition refuse the whole.
     granted = list(engine.assignments(every, generation))
     for change in granted:

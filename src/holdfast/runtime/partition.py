@@ -52,6 +52,7 @@ class Partition:
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
         self.linger_seconds = 0.0
+        self.draining = False  # a rescaling waits: timers are left to the partitions to come
         self._rest_until = 0.0
         self._last_moved = 0.0
         self._alone = claim.alone
@@ -133,15 +134,15 @@ class Partition:
         if self._relay.messages_waiting > self._engine.limits.outbox_messages_max:
             return None  # the relay has to catch up first; appends elsewhere never wait for us
         batch = self._read()
-        due = self.stepper.agenda.next_due
+        due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
-            bool(batch) or abs(now - self._last_moved) > CLEAR_SECONDS
+            bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS
         )
         if not batch and not clear and (due is None or due > now):
             return None
         # Behind a batch more may wait that came before a timer was due: the clock fires timers only
         # when nothing waits, and until then the stamps of the frames do.
-        commit = self._step(batch, None if batch else now)
+        commit = self._step(batch, None if batch or self.draining else now)
         if commit.bytes > COMMIT_BYTES_MAX and self._events_max > 1:
             self._events_max = max(1, self._events_max // 16)
             self._relay.delivered = commit.relayed

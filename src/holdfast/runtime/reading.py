@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.engine.port import Engine, View
 from holdfast.errors import DamagedData, UsageError
+from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
@@ -105,24 +106,24 @@ class Reading:
         self._engine = engine
         self._instance = instance
         self._fleet = engine.catalog.fleet
-        self._layout = engine.catalog.layout
         self._schemas: dict[int, Schema] = {}
 
-    def views(self) -> list[View]:
-        return [self._engine.view(n) for n in range(len(self._layout.partitions))]
-
-    def view_of(self, key: str) -> View:
-        return self._engine.view(self._layout.partition_of(key))
+    def views(self) -> dict[int, View]:
+        """The partitions that live now, by number."""
+        return {n: self._engine.view(n) for n in self._engine.catalog.layout.numbers}
 
     def record(self, agent: str, key: str) -> Record | None:
-        return self.view_of(key).record(agent, key)
+        number = self._engine.catalog.layout.partition_of(key)
+        return self._engine.view(number).record(agent, key)
 
     # Actions.
 
     def actions(self, after: str | None, most: int) -> ActionPage:
-        starts = _read_cursor(after, len(self._layout.partitions))
+        """From retired partitions too, the oldest first: a cursor stays good over a rescaling."""
+        starts = _read_cursor(after, self._ends())
         page = ActionPage()
-        for number, view in enumerate(self.views()):
+        for number in range(len(starts)):
+            view = self._engine.view(number)
             while len(page) < most:
                 batch = view.actions(starts[number], _FRAMES_AT_ONCE)
                 if not batch:
@@ -137,6 +138,12 @@ class Reading:
                         break
         page.cursor = base64.urlsafe_b64encode(msgspec.msgpack.encode(starts)).decode()
         return page
+
+    def _ends(self) -> list[int]:
+        """How many partitions there were, retired ones included, before each rescaling and now."""
+        layout = self._engine.catalog.layout
+        starts = [n for n, slots in self._engine.catalog.retired.items() if slots.start == 0]
+        return sorted({*starts, layout.first, layout.numbers.stop} - {0})
 
     def _actions_of(self, frame: Frame) -> list[IssuedAction]:
         names = ("agent", "key", "version", "index", "now")
@@ -182,8 +189,18 @@ class Reading:
     # History.
 
     def history(self, agent: str, key: str) -> Iterator[HistoryEntry]:
-        """Every input of one agent that retention has kept, in the order it was folded."""
-        view = self.view_of(key)
+        """Every input of one agent that retention has kept, in the order it was folded.
+
+        It begins in the retired partitions in which the agent lived before.
+        """
+        layout = self._engine.catalog.layout
+        slot = slot_of(key)
+        before = {n: s for n, s in self._engine.catalog.retired.items() if n < layout.first}
+        for number in [*sorted(n for n in before if slot in before[n]), layout.partition_of(key)]:
+            yield from self._history_in(number, agent, key)
+
+    def _history_in(self, number: int, agent: str, key: str) -> Iterator[HistoryEntry]:
+        view = self._engine.view(number)
         end = view.head().position
         timers = list(self._journal_of(view, agent, key))
         needle = key.encode()
@@ -195,7 +212,7 @@ class Reading:
                 continue
             if not batch:
                 raise DamagedData(
-                    f"p{self._layout.partition_of(key):03d}: {end} events were folded, but the "
+                    f"p{number:03d}: {end} events were folded, but the "
                     f"inbox ends at {position}: `holdfast doctor --salvage` lists what is intact"
                 )
             for stored in batch:
@@ -266,14 +283,14 @@ class Reading:
 
     def dead_letters(self) -> list[DeadLetter]:
         found = []
-        for number, view in enumerate(self.views()):
+        for number, view in self.views().items():
             for letter, redriven in view.letters():
                 found.append(self._dead_letter(number, letter, redriven))
         return found
 
     def paused(self) -> list[PausedAgent]:
         found = []
-        for view in self.views():
+        for view in self.views().values():
             for record in view.records():
                 if record.extras:
                     reason, held, _ = _unpack_extras(record.extras)
@@ -294,15 +311,16 @@ class Reading:
         )
 
 
-def _read_cursor(cursor: str | None, partitions: int) -> list[int]:
+def _read_cursor(cursor: str | None, ends: list[int]) -> list[int]:
+    """Where to go on in each partition; in those that are newer than the cursor, at the start."""
     if not cursor:
-        return [0] * partitions
+        return [0] * ends[-1]
     try:
         starts = msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor), type=list[int])
     except (ValueError, msgspec.MsgspecError):
         raise UsageError(
             f"cursor {cursor!r} is none of ours: use the one a page gave you"
         ) from None
-    if len(starts) != partitions:
+    if len(starts) not in ends:
         raise UsageError(f"cursor {cursor!r} belongs to a fleet with {len(starts)} partitions")
-    return starts
+    return starts + [0] * (ends[-1] - len(starts))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
+from typing import cast
 
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
-from holdfast.errors import Busy, TryAgain
+from holdfast.errors import Busy, Rescaling, TryAgain
 from holdfast.model.keys import Layout, check_key
 from holdfast.runtime.world import REAL, World
+from holdfast.stepping.rows import select
 
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
@@ -66,12 +69,20 @@ class _Waiting:
 
 
 class Router:
-    """Parcels to inboxes: grouping, and patience with refusals that pass."""
+    """Parcels to inboxes: grouping, and patience with refusals that pass.
+
+    The layout is looked at again when an inbox refuses because of a rescaling.
+    """
 
     def __init__(self, engine: Engine, world: World = REAL) -> None:
         self.world = world
-        self.layout: Layout = engine.catalog.layout
-        self._groups = [Group(engine, n) for n in range(len(self.layout.partitions))]
+        self._engine = engine
+        self._groups: dict[int, Group] = {}
+        self._look_at_layout()
+
+    def _look_at_layout(self) -> None:
+        # In this order: whoever finds the new routes finds the new layout too.
+        self.layout: Layout = self._engine.catalog.layout
         self._routes: dict[str, int] = {}
 
     def partition_of(self, key: str) -> int:
@@ -99,16 +110,47 @@ class Router:
             for number in sorted(set(numbers))
         }
 
-    def append(self, partition: int, parcel: Parcel, timeout: float) -> Taken:
+    def append(
+        self, partition: int, parcel: Parcel, timeout: float, *, moves: bool = True
+    ) -> list[tuple[int, Taken]]:
+        """The partition and what it took; after a rescaling, those that own its keys now.
+
+        A parcel that makes sense in this partition only does not move: Rescaling is raised.
+        """
         deadline = self.world.monotonic() + timeout
         attempt = 0
         while True:
             try:
                 patience = max(0.0, min(APPEND_SECONDS, deadline - self.world.monotonic()))
-                return self._groups[partition].append(parcel, patience)
+                group = self._groups.setdefault(partition, Group(self._engine, partition))
+                return [(partition, group.append(parcel, patience))]
             except TryAgain as refusal:
+                if isinstance(refusal, Rescaling) and self._is_retired(partition):
+                    if not moves:
+                        raise
+                    left = max(0.0, deadline - self.world.monotonic())
+                    parts = self._split_again(parcel)
+                    return [taken for n, part in parts for taken in self.append(n, part, left)]
                 pause = RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)]
                 if self.world.monotonic() + pause > deadline:
                     raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
                 self.world.sleep(pause)
                 attempt += 1
+
+    def _is_retired(self, partition: int) -> bool:
+        if partition in self.layout.numbers and self.layout != self._engine.catalog.layout:
+            self._look_at_layout()
+        return partition not in self.layout.numbers
+
+    def _split_again(self, parcel: Parcel) -> list[tuple[int, Parcel]]:
+        """One parcel for each partition that owns some of its keys now, under the same numbers."""
+        members = self.split(cast(list[str], parcel.frame.values("key")))
+        return [(number, _part(parcel, rows)) for number, rows in members.items()]
+
+
+def _part(parcel: Parcel, rows: Sequence[int]) -> Parcel:
+    if len(rows) == parcel.frame.count:
+        return parcel
+    frame = select(parcel.frame, rows)
+    seqs = [parcel.seqs[i] for i in rows] if parcel.source is not None else parcel.seqs
+    return dataclasses.replace(parcel, frame=frame, encoded=frame.encode(), seqs=seqs)

@@ -17,7 +17,7 @@ def states_in_use(engine: Engine) -> InUse:
     """Whether an agent is still stored in the form of a schema. Reads all of them: ask rarely."""
 
     def look(schema_id: int, schema: Schema) -> bool:
-        for number in range(len(engine.catalog.layout.partitions)):
+        for number in engine.catalog.layout.numbers:
             for record in engine.view(number).records(schema.name):
                 if record.schema == schema_id:
                     return True

@@ -81,20 +81,21 @@ class Courier(Generic[R]):
             )
         check_numbers(first_seq, previous, event_time)
         name, first, own = self._number(rows, source, first_seq)
-        positions = []
+        positions: dict[int, int] = {}
         repeats = 0
         try:
             for partition, parcel in self._parcels(rows, name, first, event_time, previous, asks):
-                taken = self._router.append(partition, parcel, timeout)
-                if asks and not taken.new:
-                    raise TimedOut("the question may have been sent before: ask again")
-                positions.append((partition, taken.next))
-                repeats += parcel.frame.count - taken.new
+                repeats += parcel.frame.count
+                for number, taken in self._router.append(partition, parcel, timeout):
+                    if asks and not taken.new:
+                        raise TimedOut("the question may have been sent before: ask again")
+                    positions[number] = max(taken.next, positions.get(number, 0))
+                    repeats -= taken.new
         except TryAgain:
             if own:
                 self._remember(rows, first)
             raise
-        return Receipt(tuple(positions), repeats)
+        return Receipt(tuple(positions.items()), repeats)
 
     def _remember(self, rows: Sequence[R], first: int) -> None:
         """A part may be stored: the same events sent again soon are a retry, with their numbers."""

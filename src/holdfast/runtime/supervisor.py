@@ -59,11 +59,11 @@ class Post:
 
 class Supervisor:
     def __init__(
-        self, spawn: Spawn, workers: int, partitions: int, clock: Callable[[], float]
+        self, spawn: Spawn, workers: int, partitions: Sequence[int], clock: Callable[[], float]
     ) -> None:
         self._spawn = spawn
         self._clock = clock
-        self.posts = [Post(n, list(range(n, partitions, workers))) for n in range(workers)]
+        self.posts = [Post(n, list(partitions[n::workers])) for n in range(workers)]
         self.posts = [post for post in self.posts if post.partitions]
         self._stopping = False
 

@@ -206,7 +206,7 @@ class UntypedLive(Handle):
     def states(self, agent: str, *, beginning: str = "") -> Iterator[AgentState]:
         """Every agent of a class from the key `beginning` on, in order of keys."""
         self.names.check_agent(agent)
-        parts = [view.records(agent) for view in self._reading.views()]
+        parts = [view.records(agent) for view in self._reading.views().values()]
         for record in heapq.merge(*parts, key=lambda record: record.key):
             if record.key >= beginning:
                 yield self._state(record)
@@ -233,8 +233,8 @@ class UntypedLive(Handle):
 
     def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
         """Until everything the receipt stands for is folded; it may come from anywhere."""
-        partitions = len(self._router.layout.partitions)
-        if any(number >= partitions for number, _ in receipt.positions):
+        known = self._engine.catalog.layout.numbers.stop  # retired ones were folded to their end
+        if any(number >= known for number, _ in receipt.positions):
             raise UsageError(f"receipt {receipt_text(receipt)} is of another fleet's data")
         super().wait_for(receipt, timeout=timeout)
 

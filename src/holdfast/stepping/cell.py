@@ -79,6 +79,14 @@ _HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
 _TimerRow = tuple[str, float, float, int, msgspec.Raw]
 
 
+def without_asks(extras: bytes) -> bytes:
+    """The same for another partition: whoever asked looks for the answer in this one."""
+    if not extras:
+        return extras
+    paused, held, timers = _unpack(extras, type=tuple[str, list[_HeldRow], msgspec.Raw])
+    return _pack([paused, [(*row[:-1], -1) for row in held], timers])
+
+
 class Kind:
     """One class of agents and its cells. Paused agents stand apart, so the fast path skips them."""
 

@@ -40,15 +40,51 @@ class SqliteCatalog:
     def __init__(self, root: Path) -> None:
         self._path = root / "fleet.db"
         self._lock = threading.Lock()
+        self._closed = False
         self._connection = open_existing(self._path)
         with explained(self._path):
             check_structure(self._connection, self._path)
             about = {row[0]: row[1] for row in self._rows("about")}
-            slots = [range(*row[1:]) for row in cast("list[tuple[int, ...]]", self._rows("slots"))]
-        if "fleet" not in about or not slots or slots[-1].stop != SLOTS:
+            if "fleet" not in about:
+                raise damaged(self._path, "the catalog is incomplete")
+            self.fleet = cast(str, about["fleet"])
+            self._version = self._data_version()
+            self._layout, self._retired = self._read_layout()
+
+    # Where keys live. A rescaling adds rows: each run of partitions that covers all slots took the
+    # place of the run before it, so the last one lives and the others are retired.
+
+    @property
+    def layout(self) -> Layout:
+        return self._current()[0]
+
+    @property
+    def retired(self) -> dict[int, range]:
+        return self._current()[1]
+
+    def _current(self) -> tuple[Layout, dict[int, range]]:
+        with self._lock:
+            if not self._closed:  # then what was seen last has to do
+                with explained(self._path):
+                    version = self._data_version()
+                    if version != self._version:
+                        self._layout, self._retired = self._read_layout()
+                        self._version = version
+            return self._layout, self._retired
+
+    def _data_version(self) -> int:
+        """Changes when another connection has written."""
+        return cast(int, self._connection.execute("PRAGMA data_version").get)
+
+    def _read_layout(self) -> tuple[Layout, dict[int, range]]:
+        rows = cast("list[tuple[int, int, int]]", self._rows("slots"))
+        slots = {number: range(first, stop) for number, first, stop in rows}
+        starts = [number for number, own in slots.items() if own.start == 0]
+        if list(slots) != list(range(len(rows))) or not starts or rows[-1][2] != SLOTS:
             raise damaged(self._path, "the catalog is incomplete")
-        self.fleet = cast(str, about["fleet"])
-        self.layout = Layout(tuple(slots))
+        live = starts[-1]
+        retired = {number: own for number, own in slots.items() if number < live}
+        return Layout(tuple(own for n, own in slots.items() if n >= live), live), retired
 
     def _rows(self, table: str) -> list[Sequence[object]]:
         """All rows of a table in the order of their keys, each checked."""
@@ -116,6 +152,7 @@ class SqliteCatalog:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             self._connection.close()
 
 

@@ -132,7 +132,7 @@ class SqliteEngine:
         """A worker stopped while it appends holds an inbox that all others need: end it."""
         if predecessor is None or not predecessor.stopped:
             return
-        folders = [_folder(self.root, n) for n in range(len(self.catalog.layout.partitions))]
+        folders = [_folder(self.root, n) for n in self.catalog.layout.numbers]
         if any(predecessor.pid in Turnstile.holders(folder, "append") for folder in folders):
             predecessor.end()
 
