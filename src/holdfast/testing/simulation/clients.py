@@ -243,9 +243,9 @@ class Client:
 
     def _look(self, live: Live) -> None:
         live.positions()
-        for number, view in enumerate(live._reading.views()):
-            look = Look(self._author(), number, self._universe.now, view.head())
-            self._notes.looks.append(look)
+        for number in self._machine.layout.numbers:
+            head = live._engine.view(number).head()
+            self._notes.looks.append(Look(self._author(), number, self._universe.now, head))
 
     def _turn_page(self, live: Live, most: int = 0) -> None:
         page = live.actions(after=self._cursor, most=most or self._random.randint(1, 20))

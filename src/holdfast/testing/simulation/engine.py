@@ -66,6 +66,10 @@ class SimulatedCatalog:
     def layout(self) -> Layout:
         return self._store.image.catalog.layout
 
+    @property
+    def retired(self) -> dict[int, range]:
+        return self._store.image.catalog.retired
+
     def schemas(self) -> dict[int, Schema]:
         return self._store.image.catalog.schemas()
 
@@ -82,6 +86,7 @@ class SimulatedEngine:
         survives_exit=True,
         refuses_at_append=True,
         delivers_messages=False,
+        rescales=True,
     )
 
     def __init__(self, universe: Universe, faults: Faults, store: Store, process: Process) -> None:
@@ -93,7 +98,6 @@ class SimulatedEngine:
         self.catalog = SimulatedCatalog(self, store)
         self.claims: dict[int, Claim] = {}
         self._revoked: set[int] = set()
-        self.disk_is_full = False
         self.waits = 0.0
 
     # Faults on the way.
@@ -207,6 +211,19 @@ class SimulatedEngine:
                 f"{head.journal_next - before.journal_next} timers",
                 claim.partition,
             )
+
+    def close_intake(self, claim: Claim) -> None:
+        self._enter()
+        self.perform("close_intake", claim)
+
+    def open_intake(self, claim: Claim) -> None:
+        self._enter()
+        self.perform("open_intake", claim)
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        self._enter()
+        self.perform("rescale", tuple(claims), partitions)
+        self._note(f"has made {partitions} new partitions: {self.catalog.layout.numbers}")
 
     def folding(self, claim: Claim, position: int | None) -> None:
         self._store.folding[claim.partition] = position

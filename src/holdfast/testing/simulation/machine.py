@@ -11,6 +11,7 @@ from holdfast.model.keys import Layout
 from holdfast.testing.simulation.clocks import MachineClock
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.processes import (
+    RescaleProcess,
     SimulatedProcess,
     SupervisorProcess,
     WorkerProcess,
@@ -42,6 +43,7 @@ class Machine:
         self._pids = 0
         self._retains = universe.random.random() < 0.5
         self._old_posts: set[int] = set()  # posts that a rolling upgrade has not come to yet
+        self._rescaler: RescaleProcess | None = None
         self.workers: list[WorkerProcess] = []
         self.clients: list[SimulatedProcess] = []
         self.supervisor = SupervisorProcess(self, workers, self._name("supervisor"))
@@ -71,7 +73,8 @@ class Machine:
 
     def _power_is_lost(self) -> None:
         self.supervisor.alive = False
-        for process in (*self.workers, *self.clients):
+        rescaler = [self._rescaler] if self._rescaler is not None else []
+        for process in (*self.workers, *self.clients, *rescaler):
             process.end("is gone with the power")
         self.clock.boot()
 
@@ -79,7 +82,7 @@ class Machine:
 
     def _every_second(self) -> None:
         self.universe.after(1.0, self._every_second)
-        if not self.supervisor.alive:
+        if not self.supervisor.alive and not self.rescaling:
             self.universe.after(self.random_between(RESTART_SECONDS), self.restart_supervisor)
         if self.faults.strikes(Fault.FULL_DISK):
             self._fill_disk()
@@ -91,11 +94,13 @@ class Machine:
             self.store.lose_power()
         if self._retains:
             self._forget()
-        if self.faults.strikes(Fault.UPGRADE):
+        if self.faults.strikes(Fault.UPGRADE) and not self._rescaler:
             self.upgrade()
+        if self.faults.strikes(Fault.RESCALE) and not self.upgrading:
+            self.rescale()
 
     def restart_supervisor(self) -> None:
-        if not self.supervisor.alive:
+        if not self.supervisor.alive and not self.rescaling:
             name = self._name("supervisor")
             self.supervisor = SupervisorProcess(self, self._worker_count, name)
 
@@ -116,6 +121,26 @@ class Machine:
     def _free_disk(self) -> None:
         self.store.disk_is_full = False
         self.universe.note("disk", "has room again")
+
+    # A rescale: the supervisor stops, and what comes back finds other partitions.
+
+    @property
+    def rescaling(self) -> bool:
+        return self._rescaler is not None and self._rescaler.alive
+
+    def rescale(self) -> None:
+        others = [n for n in range(1, 6) if n != len(self.layout.partitions)]
+        wanted = self.universe.random.choice(others)
+        self.supervisor.stop()
+
+        def begin() -> None:
+            if self.rescaling:
+                return
+            if self.supervisor.alive:
+                self.supervisor.end("is told to make way")
+            self._rescaler = RescaleProcess(self, self._name("rescale"), wanted)
+
+        self.universe.after(1.0, begin)
 
     # A rolling upgrade: one worker after the other is ended and started with newer classes.
 
@@ -148,6 +173,11 @@ class Machine:
     @property
     def upgrading(self) -> bool:
         return bool(self._old_posts)
+
+    @property
+    def calm(self) -> bool:
+        """Nobody is about to change anything: neither an upgrade nor a rescale is under way."""
+        return not self.upgrading and not self.rescaling and self.supervisor.alive
 
     def wall(self) -> Instant:
         return self.clock.read(0.0, 0.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
 from holdfast.runtime.process import EXIT_FENCED
+from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.supervisor import EXIT_REFUSED, HEARTBEAT_SECONDS, Supervisor
 from holdfast.runtime.worker import Worker
 from holdfast.testing.simulation.engine import SimulatedEngine
@@ -21,6 +22,7 @@ EXIT_KILLED = -9
 STARTING_SECONDS = (0.05, 0.4)
 TURN_SECONDS = 0.002
 WAKE_SECONDS = 0.001
+IDLE_SECONDS = 0.05
 
 
 class SimulatedProcess:
@@ -170,7 +172,7 @@ class SupervisorProcess:
         universe = machine.universe
         self.children: list[WorkerProcess] = []
         self._supervisor = Supervisor(
-            self._spawn, workers, len(machine.layout.partitions), lambda: universe.now
+            self._spawn, workers, machine.layout.numbers, lambda: universe.now
         )
         universe.note(name, f"starts for {workers} workers")
         self._tick()
@@ -206,3 +208,36 @@ class SupervisorProcess:
         for child in self.children:
             if child.alive:
                 child.kill()
+
+
+class RescaleProcess(SimulatedProcess):
+    """What `holdfast rescale` is: alone with the data, until it is done or has failed."""
+
+    def __init__(self, machine: Machine, name: str, partitions: int) -> None:
+        super().__init__(machine, name, machine.program)
+        self._partitions = partitions
+        self._engine = SimulatedEngine(machine.universe, machine.faults, machine.store, self)
+        self._job: Rescale | None = None
+        machine.universe.note(name, f"rescales to {partitions} partitions")
+        machine.universe.after(machine.random_between(STARTING_SECONDS), self._step)
+
+    def _step(self) -> None:
+        if not self.alive:
+            return
+        try:
+            if self._job is None:
+                fleet = self.machine.programs[self.author.program]
+                self._job = Rescale(fleet, self._engine, self._partitions, self.clock)
+            if self._job.step():
+                self._done("is done")
+                return
+        except Lost:
+            return
+        except HoldfastError as error:
+            self._done(f"gives up: {error}")
+            return
+        self.machine.universe.after(TURN_SECONDS if self._job.moved else IDLE_SECONDS, self._step)
+
+    def _done(self, reason: str) -> None:
+        self.alive = False
+        self.machine.universe.note(self.author.process, reason)

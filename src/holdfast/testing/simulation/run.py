@@ -62,7 +62,7 @@ def run(
         for client in clients:
             client.read_to_the_end()
     evidence.schemas = machine.store.image.catalog.schemas()
-    evidence.generations = machine.store.logs()
+    evidence.generations = machine.store.generations
     evidence.sends, evidence.reads, evidence.looks = notes.sends, notes.reads, notes.looks
     evidence.pages, evidence.asks = notes.pages, notes.asks
     evidence.condemned = machine.store.condemned
@@ -116,7 +116,7 @@ def _settle(machine: Machine, clients: list[Client], evidence: Evidence) -> None
             wall = machine.wall().wall
             universe.sleep(1.0)
             now = _quiet_at(machine)
-            if sent and not machine.upgrading and now is not None and now == before:
+            if sent and machine.calm and now is not None and now == before:
                 evidence.quiet = True
                 evidence.clock_at_quiet = wall - 1.0  # the slowest clock is half a second behind
                 break
@@ -129,7 +129,7 @@ def _settle(machine: Machine, clients: list[Client], evidence: Evidence) -> None
 def _quiet_at(machine: Machine) -> object:
     """The heads at which nothing waits anywhere, or None."""
     image = machine.store.image
-    views = {n: image.view(n) for n in range(len(machine.layout.partitions))}
+    views = {n: image.view(n) for n in machine.layout.numbers}
     for view in views.values():
         if view.inbox_next() != view.head().position:
             return None

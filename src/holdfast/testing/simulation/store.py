@@ -7,11 +7,10 @@ maybe what was written after it, and never a torn write; the image is built agai
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-from holdfast.engine.memory import MemoryEngine, MemoryPartition
+from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Claim, Granted, Limits, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import HoldfastError
@@ -67,15 +66,31 @@ class Store:
         self.frames: dict[int, list[StoredFrame]] = {}  # also what retention has forgotten
         self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
         self._deaths: dict[int, tuple[int, int, int]] = {}
-        self._names: Counter[int] = Counter()
-        self._name_partitions()
+        self.generations: list[list[PartitionLog]] = []
+        self._note_generation()
 
-    def _name_partitions(self) -> None:
-        """Incarnations by number, where real engines draw them: the same in every process."""
-        for number, partition in self._parts():
-            if number not in self._names:
-                self._names[number] = 1
-                partition.born = f"{number}-of-{self._universe.seed}"
+    def _note_generation(self) -> None:
+        """New partitions, and what they were born with. Incarnations go by number, where real
+        engines draw them: they are the same in every process."""
+        logs = []
+        for number, slots in self.image.catalog.layout.slots_by_number.items():
+            part = self.image._partitions[number]
+            part.born = f"incarnation {number}"
+            frames = self.frames[number] = []
+            commits = self.accepted[number] = []
+            inherited = list(part.states.values())
+            logs.append(
+                PartitionLog(
+                    number,
+                    slots,
+                    part.born,
+                    inherited,
+                    born=part.committed,
+                    frames=frames,
+                    commits=commits,
+                )
+            )
+        self.generations.append(logs)
 
     # Writing.
 
@@ -108,9 +123,7 @@ class Store:
     ) -> list[Taken | Exception]:
         before = self.image.view(partition).inbox_next()
         results = self.image.append(partition, parcels)
-        self.frames.setdefault(partition, []).extend(
-            self.image.view(partition).frames(before, len(parcels))
-        )
+        self.frames[partition] += self.image.view(partition).frames(before, len(parcels))
         if any(isinstance(result, Taken) and result.new for result in results):
             self.on_append(partition)
         return results
@@ -158,9 +171,19 @@ class Store:
 
     def _commit(self, operation: Operation, claim: Claim, commit: Commit) -> None:
         self.image.commit([(claim, commit)])
-        self.accepted.setdefault(claim.partition, []).append(
+        self.accepted[claim.partition].append(
             Accepted(operation.at, *operation.author, claim.epoch, commit)
         )
+
+    def _close_intake(self, operation: Operation, claim: Claim) -> None:
+        self.image.close_intake(claim)
+
+    def _open_intake(self, operation: Operation, claim: Claim) -> None:
+        self.image.open_intake(claim)
+
+    def _rescale(self, operation: Operation, claims: Sequence[Claim], partitions: int) -> None:
+        self.image.rescale(claims, partitions)
+        self._note_generation()
 
     def _retain(self, operation: Operation, frames: int) -> None:
         """Forget what is folded, but for the newest frames."""
@@ -198,27 +221,6 @@ class Store:
         self._synced = len(self._journal)
         self.recovering = []
         self.on_append = waking
-
-    # Evidence.
-
-    def logs(self) -> list[list[PartitionLog]]:
-        """Every partition there ever was, by generation."""
-        layout = self.image.catalog.layout
-        return [
-            [
-                PartitionLog(
-                    number=number,
-                    slots=slots,
-                    incarnation=self.image.view(number).incarnation(),
-                    frames=self.frames.get(number, []),
-                    commits=self.accepted.get(number, []),
-                )
-                for number, slots in enumerate(layout.partitions)
-            ]
-        ]
-
-    def _parts(self) -> list[tuple[int, MemoryPartition]]:
-        return list(enumerate(self.image._partitions))
 
 
 class Lost(BaseException):
