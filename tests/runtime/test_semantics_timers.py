@@ -281,6 +281,20 @@ def test_a_clock_that_jumps_ahead_fires_nothing_and_says_so(world: World) -> Non
 # ---------------------------------------------------------------- restarts
 
 
+def test_a_clock_that_jumps_ahead_while_nothing_runs_fires_nothing(disk: World) -> None:
+    """Found by simulation: only a worker that was there before the jump noticed it."""
+    arm(disk, "after", 60.0, label="tea")
+    disk.clock.set(START + 86_400.0)
+    disk.restart()
+    disk.run()
+    assert heard(disk) == []
+    assert "ahead" in disk.worker.alarms[0]
+    disk.clock.set(START)
+    disk.pass_time(2.0)
+    disk.pass_time(58.0)
+    assert heard(disk) == [("tea", 60.0)]
+
+
 def test_timers_survive_a_restart_and_fire_once(disk: World) -> None:
     arm(disk, "after", 5.0, label="one")
     arm(disk, "every", 4.0, name="beat", label="beat")

@@ -281,7 +281,7 @@ class MemoryEngine:
     def load(self, claim: Claim) -> Loaded:
         part = self._partitions[claim.partition]
         outbox = [(d, first, n, frame) for (d, first), (n, frame) in sorted(part.outbox.items())]
-        return Loaded(part.committed, dict(part.numbers), outbox, part.records())
+        return Loaded(part.committed, dict(part.numbers), outbox, part.records(), part.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         with self._changed:

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
@@ -110,6 +111,7 @@ class Loaded(NamedTuple):
     sent_next: dict[int, int]
     outbox: list[tuple[int, int, int, bytes]]  # destination, first, count, frame
     records: Iterator[Record]
+    stamp: Instant = NEVER  # of the newest event in the inbox
 
 
 class View(Protocol):

@@ -48,7 +48,6 @@ class Partition:
         self._held_up_by: str | None = None
         self._relay = Relay(engine, claim.incarnation)
         self._pending: Commit | None = None
-        self._instant = clock()
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
         self.linger_seconds = 0.0
@@ -59,7 +58,9 @@ class Partition:
         self._kept: Inputs | None = None
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
-        self._relay.add(Outgoing(*row) for row in self._load().outbox)
+        loaded = self._load()
+        self._instant = loaded.stamp  # so that a clock that jumped while nobody folded is noticed
+        self._relay.add(Outgoing(*row) for row in loaded.outbox)
         self._alone_until = self.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
 
     def _load(self) -> Loaded:

@@ -152,7 +152,7 @@ class SqliteEngine:
             raise damaged(
                 path / "inbox", f"events {head.position} to {view.inbox_first()} are missing"
             )
-        return Loaded(head, view.sent_next(), view.outbox(), view.records())
+        return Loaded(head, view.sent_next(), view.outbox(), view.records(), inbox.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:

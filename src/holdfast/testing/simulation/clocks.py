@@ -32,6 +32,8 @@ class MachineClock:
         self._universe.after(self._faults.draw(Fault.CLOCK_JUMP, 0.5, 4.0), self.set_right)
 
     def set_right(self) -> None:
+        if not self._faults.active:
+            return  # it is, since the faults have ended
         self.offset = 0.0
         self._universe.note("clock", "is right again")
 
