@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test demo bench-smoke wheel clean
+.PHONY: help setup lint format test soak sim-coverage demo bench-smoke wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,21 @@ test: setup lint ## Set up, lint, run all tests
 		$(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS) || status=$$?; \
 		echo "tests took $$(( $$(date +%s) - start )) s"; \
 		exit $$status
+
+# The fleet with every feature of an agent, in two releases.
+SIMULATED = tests/simulation/fleet_v1.py --upgrade tests/simulation/fleet_v2.py
+# Minutes of `make soak`. Seeds go on from the time of day, so that two soaks are not the same.
+MINUTES = 10
+
+soak: setup ## Simulate new seeds on all cores (MINUTES=10): simulated hours, faults by kind, failing seeds
+	@$(BIN)/holdfast simulate $(SIMULATED) --minutes '$(MINUTES)' --first "$$(date +%s)0000"
+
+sim-coverage: setup ## What simulation alone reaches of runtime/ and stepping/, file by file (300 seeds)
+	@$(BIN)/python -m coverage run --branch --data-file=.coverage-simulation \
+		--include='src/holdfast/runtime/*,src/holdfast/stepping/*' \
+		$(BIN)/holdfast simulate $(SIMULATED) --seeds 300 --jobs 1
+	@$(BIN)/python -m coverage report --data-file=.coverage-simulation --show-missing
+	@rm -f .coverage-simulation
 
 demo: setup ## A drone fleet in the terminal, a kill -9 in the middle, an audit at the end (SECONDS=30)
 	@$(BIN)/holdfast demo --seconds '$(SECONDS)'

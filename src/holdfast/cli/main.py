@@ -43,9 +43,12 @@ COMMANDS = {
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
+    "simulate": Entry(
+        "holdfast.cli.simulating:simulate", "Run a fleet in virtual time, under faults."
+    ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("check", "simulate", "snapshot", "replay", "fork", "query", "debug", "bench")
+LATER = ("check", "snapshot", "replay", "fork", "query", "debug", "bench")
 
 
 class Commands(click.Group):

@@ -1,0 +1,104 @@
+"""Goal: the real worker, relay, supervisor and rescale keep every promise under every seed; and the
+simulation itself is deterministic, faulty enough, and small enough to be read when it fails.
+
+The seeds are fixed: `make soak` runs others.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing import simulate
+from holdfast.testing.simulation.campaign import Campaign, PromiseBroken, Tally, judged
+from holdfast.testing.simulation.faults import Fault, Restriction
+from holdfast.testing.simulation.run import run
+from tests.simulation import fleet_v1, fleet_v2
+from tests.simulation.broken import refused_message_is_forgotten
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = [fleet_v1.fleet, fleet_v2.fleet]
+SEEDS = 500
+CORES = 2
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """All seeds once, on two cores."""
+    total = Tally()
+    for part in Campaign(PROGRAMS, CORES).tallies(0, SEEDS, None):
+        total.merge(part)
+    return total
+
+
+@pytest.mark.slow
+def test_every_promise_holds_under_every_seed(tally: Tally) -> None:
+    assert tally.seeds == SEEDS
+    assert tally.failing == [], "holdfast simulate tests/simulation/fleet_v1.py --upgrade … --seed N"
+
+
+def test_every_kind_of_fault_strikes(tally: Tally) -> None:
+    rare = {fault: tally.faults[fault] for fault in Fault if tally.faults[fault] < 20}
+    assert rare == {}
+
+
+def test_runs_do_much(tally: Tally) -> None:
+    """A simulation in which little happens holds every promise too."""
+    assert tally.events > 50 * SEEDS
+    assert tally.commits > 20 * SEEDS
+
+
+def test_a_seed_gives_the_same_trace_in_another_process() -> None:
+    """Other hash seeds, other addresses, another past: the same run to the last commit."""
+    seeds = range(40)
+    script = (
+        "from tests.simulation import fleet_v1, fleet_v2\n"
+        "from holdfast.testing.simulation.run import run\n"
+        f"for seed in {list(reversed(seeds))}:\n"
+        "    print(seed, run([fleet_v1.fleet, fleet_v2.fleet], seed).trace_hash)\n"
+    )
+    told = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+        told.append(done.stdout.decode().split())
+    assert told[0] == told[1]
+    here = {seed: run(PROGRAMS, seed).trace_hash for seed in seeds}
+    assert here == dict(zip(map(int, told[0][::2]), told[0][1::2], strict=True))
+    assert len(set(here.values())) == len(seeds), "different seeds are different runs"
+
+
+def test_leaving_a_fault_out_does_not_move_the_others() -> None:
+    """What the minimiser relies on: kinds of faults draw from streams of their own."""
+    whole = run(PROGRAMS, 18)
+    kinds = Counter(fault for fault, _ in whole.struck)
+    most = kinds.most_common(1)[0][0]
+    smaller = run(PROGRAMS, 18, Restriction(without=frozenset({most})))
+    assert most not in {fault for fault, _ in smaller.struck}
+    assert run(PROGRAMS, 18, Restriction(operations_max=5)).operations == 5
+    skipped = frozenset(whole.struck[:3])
+    assert not skipped & set(run(PROGRAMS, 18, Restriction(skipped=skipped)).struck)
+
+
+def test_a_broken_promise_is_told_in_one_command_and_few_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused_message_is_forgotten(monkeypatch)
+    with pytest.raises(PromiseBroken) as raised:
+        simulate(fleet_v1.fleet, 200, command="holdfast simulate fleet.py")
+    text = str(raised.value)
+    lines = text.splitlines()
+    seed = int(lines[0].split()[1])
+    assert lines[0].endswith(f"holdfast simulate fleet.py --seed {seed}")
+    assert "messages arrive exactly once" in lines[1]
+    assert len(lines) < 80
+    operations = next(line for line in lines if "operations" in line)
+    assert int(operations.split(": ")[1].split()[0]) < 60
+    # The same seed breaks it again, and without the mistake it does not.
+    assert judged([fleet_v1.fleet], seed)[1]
+    monkeypatch.undo()
+    assert judged([fleet_v1.fleet], seed)[1] == []
