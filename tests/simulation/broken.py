@@ -1,4 +1,4 @@
-"""Deliberately broken variants of the code. Each is a small, believable mistake, applied by patching.
+"""Deliberately broken variants of the code: small, believable mistakes, applied by patching.
 
 `BROKEN` names them all. A variant says which promises it may be found by: any of them counts, and a
 crash of the simulation itself does not.
@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.engine import admission, memory, stamping
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
-from holdfast.engine.port import Engine, Parcel, Taken
+from holdfast.engine.port import Parcel, Taken
 from holdfast.engine.stamping import Instant
 from holdfast.errors import TryAgain
 from holdfast.model.context import Context, Effects
@@ -26,7 +26,6 @@ from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
 from holdfast.stepping.commit import Commit, Head, Outgoing
 from holdfast.stepping.stepper import Stepper
-from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
 from holdfast.testing.simulation.store import Operation, Store
 
@@ -139,9 +138,10 @@ def position_is_derived_from_rows(patch: Patch) -> None:
     """The next position is counted from the rows that retention has left."""
     append_one = MemoryEngine._append_one
 
-    def counted(self: MemoryEngine, part: MemoryPartition, parcel: Parcel) -> Taken | Exception:
+    def counted(self: MemoryEngine, partition: int, parcel: Parcel) -> Taken | Exception:
+        part = self._partitions[partition]
         part.next = part.inbox[-1].first + part.inbox[-1].count if part.inbox else 0
-        return append_one(self, part, parcel)
+        return append_one(self, partition, parcel)
 
     patch.setattr(MemoryEngine, "_append_one", counted)
 
@@ -217,10 +217,8 @@ def outputs_are_relayed_before_the_commit(patch: Patch) -> None:
 
     def add_once(self: Relay, outgoing: Sequence[Outgoing]) -> None:
         known = {(o.destination, o.first) for queue in self._waiting.values() for o in queue}
-        done = getattr(self, "_done", set())
-        fresh = [
-            o for o in outgoing if (o.destination, o.first) not in known | done
-        ]
+        done: set[tuple[int, int]] = getattr(self, "_done", set())
+        fresh = [o for o in outgoing if (o.destination, o.first) not in known | done]
         self._done = done | {(o.destination, o.first) for o in fresh}  # type: ignore[attr-defined]
         add(self, fresh)
 

@@ -37,7 +37,9 @@ def tally() -> Tally:
 @pytest.mark.slow
 def test_every_promise_holds_under_every_seed(tally: Tally) -> None:
     assert tally.seeds == SEEDS
-    assert tally.failing == [], "holdfast simulate tests/simulation/fleet_v1.py --upgrade … --seed N"
+    assert tally.failing == [], (
+        "holdfast simulate tests/simulation/fleet_v1.py --upgrade … --seed N"
+    )
 
 
 def test_every_kind_of_fault_strikes(tally: Tally) -> None:

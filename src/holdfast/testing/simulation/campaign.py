@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.model.fleet import FleetModel
-from holdfast.testing.simulation.faults import Fault, Restriction
+from holdfast.testing.simulation.faults import WHOLE, Fault, Restriction
 from holdfast.testing.simulation.findings import Finding
 from holdfast.testing.simulation.minimise import Judged, Minimiser
 from holdfast.testing.simulation.run import Run, run
@@ -83,7 +83,7 @@ def simulate(
 
 
 def judged(
-    programs: Sequence[FleetModel], seed: int, restriction: Restriction = Restriction()
+    programs: Sequence[FleetModel], seed: int, restriction: Restriction = WHOLE
 ) -> Judged:
     done = run(programs, seed, restriction)
     return done, judge(done.evidence)

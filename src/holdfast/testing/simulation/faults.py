@@ -68,10 +68,13 @@ class Restriction:
     operations_max: int | None = None
 
 
+WHOLE = Restriction()
+
+
 @dataclass
 class Faults:
     universe: Universe
-    restriction: Restriction = Restriction()
+    restriction: Restriction = WHOLE
     active: bool = True
     struck: list[tuple[Fault, int]] = field(default_factory=list)
     chances: Counter[Fault] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""The machine of a run: its clock, store and processes, and the troubles that come by the second."""
+"""The machine of a run: its clock, store and processes, and troubles that come by the second."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.engine.stamping import Clock
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
 from holdfast.runtime.process import EXIT_FENCED
 from holdfast.runtime.rescaling import Rescale
@@ -34,7 +35,7 @@ class SimulatedProcess:
     def __init__(self, machine: Machine, name: str, program: int) -> None:
         self.machine = machine
         self.author = Author(name, program)
-        self.clock = machine.clock.process_clock()
+        self.clock: Clock = machine.clock.process_clock()
         self.alive = True
         self.paused_until = 0.0
 
@@ -70,7 +71,7 @@ class WorkerProcess(SimulatedProcess):
     ) -> None:
         super().__init__(machine, name, program)
         self.post = post
-        self.pid = int(name.split()[-1])
+        self.pid = int(name.rsplit(maxsplit=1)[-1])
         self.exit_code: int | None = None
         self._partitions = list(partitions)
         self._engine = SimulatedEngine(machine.universe, machine.faults, machine.store, self)

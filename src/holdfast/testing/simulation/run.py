@@ -12,9 +12,9 @@ from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.rng import Random
-from holdfast.testing.simulation.clients import Client, Notes
+from holdfast.testing.simulation.clients import Client
 from holdfast.testing.simulation.evidence import Evidence
-from holdfast.testing.simulation.faults import Fault, Faults, Restriction
+from holdfast.testing.simulation.faults import WHOLE, Fault, Faults, Restriction
 from holdfast.testing.simulation.machine import Machine
 from holdfast.testing.simulation.universe import Line, Universe
 
@@ -43,7 +43,7 @@ class Run:
 def run(
     programs: Sequence[FleetModel],
     seed: int,
-    restriction: Restriction = Restriction(),
+    restriction: Restriction = WHOLE,
 ) -> Run:
     """The same seed and restriction give the same run, in every process."""
     with _quietly():
@@ -53,18 +53,15 @@ def run(
         partitions = random.randint(1, 4)
         workers = random.randint(1, min(3, partitions))
         machine = Machine(universe, faults, programs, partitions, workers)
-        notes = Notes()
-        clients = [Client(machine, n + 1, notes) for n in range(random.randint(1, 4))]
+        evidence = Evidence(list(programs), {}, [])
+        clients = [Client(machine, n + 1, evidence) for n in range(random.randint(1, 4))]
         done = _under_faults(universe, clients, restriction)
         machine.heal()
-        evidence = Evidence(list(programs), {}, [])
         _settle(machine, clients, evidence)
         for client in clients:
             client.read_to_the_end()
     evidence.schemas = machine.store.image.catalog.schemas()
     evidence.generations = machine.store.generations
-    evidence.sends, evidence.reads, evidence.looks = notes.sends, notes.reads, notes.looks
-    evidence.pages, evidence.asks = notes.pages, notes.asks
     evidence.condemned = machine.store.condemned
     evidence.ended = universe.now
     return Run(
@@ -112,7 +109,7 @@ def _settle(machine: Machine, clients: list[Client], evidence: Evidence) -> None
         machine.clock.offset += skip
         before: object = None
         while universe.now < deadline:
-            sent = all([client.finish() for client in clients])
+            sent = not [client for client in clients if not client.finish()]
             wall = machine.wall().wall
             universe.sleep(1.0)
             now = _quiet_at(machine)

@@ -133,9 +133,7 @@ class Store:
         (change,) = self.image.assignments([partition], generation)
         assert isinstance(change, Granted)
         attempts, alone = self._count_death(partition)
-        return Claim(
-            partition, change.claim.epoch, change.claim.incarnation, attempts, alone
-        )
+        return Claim(partition, change.claim.epoch, change.claim.incarnation, attempts, alone)
 
     def _count_death(self, partition: int) -> tuple[int, bool]:
         """How often user code ended its process at the position the partition stands at."""
