@@ -291,7 +291,7 @@ def stimulus(draw: random.Random) -> Row:
     ]
     rows: list[Row] = [(Robot, f"r-{number}", event) for event in robot]
     rows += [
-        (Depot, f"d-{number}", Parcel(label=f"p-{number}")),
+        (Depot, f"d-{number}", Parcel(label="endless" if draw.random() < 0.05 else f"p-{number}")),
         (Depot, f"d-{number}", Level(percent=1.0)),
         (Charger, f"c-{number}", draw.choice([Wanted(percent=1.0), Level(percent=1.0)])),
         (Scale, f"w-{number}", Weigh(kilograms=draw.choice([1.5, 60.0, 3.0, -4.0]))),

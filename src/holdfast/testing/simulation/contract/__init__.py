@@ -1,0 +1,1 @@
+"""The contract: one module per group of promises, each holding the evidence against it."""

@@ -1,0 +1,108 @@
+"""ONE_WRITER, and the numbers of everything: positions, stamps, commits, outputs."""
+
+from __future__ import annotations
+
+from holdfast.stepping.commit import Commit
+from holdfast.testing.simulation.contract.report import Report
+from holdfast.testing.simulation.evidence import Accepted
+from holdfast.testing.simulation.findings import Promise
+from holdfast.testing.simulation.history import History, Partition
+
+
+def check(history: History, report: Report) -> None:
+    last = len(history.generations) - 1
+    for partition in history.partitions:
+        _frames(partition, report)
+        _commits(partition, report)
+        _outgoing(partition, report)
+        _reached(partition, report, partition.generation == last, history.evidence.quiet)
+
+
+def _frames(partition: Partition, report: Report) -> None:
+    log = partition.log
+    position, stamp = log.first, 0.0
+    for frame in log.frames:
+        where = f"partition {log.number}: the frame at {frame.first}"
+        if frame.first != position:
+            report.add(Promise.ORDER, f"{where} should be at {position}", log.number)
+        if frame.stamp < stamp:
+            text = f"{where} is stamped {frame.stamp}, one before it {stamp}"
+            report.add(Promise.ORDER, text, log.number)
+        position, stamp = frame.first + frame.count, max(stamp, frame.stamp)
+
+
+def _commits(partition: Partition, report: Report) -> None:
+    log = partition.log
+    head, epoch = log.born, 0
+    writers: dict[int, str] = {}
+    for accepted in log.commits:
+        commit = accepted.commit
+
+        def found(promise: Promise, text: str, accepted: Accepted = accepted) -> None:
+            which = f"commit {accepted.commit.head.commits} of {accepted.process}"
+            where = f"partition {log.number}: {which}"
+            report.add(promise, f"{where} {text}", log.number, at=accepted.at)
+
+        if commit.before != head:
+            found(Promise.ONE_WRITER, f"follows {commit.before}, but the head was {head}")
+        if accepted.epoch < epoch:
+            found(Promise.ONE_WRITER, f"is of epoch {accepted.epoch}, after one of {epoch}")
+        writer = writers.setdefault(accepted.epoch, accepted.process)
+        if writer != accepted.process:
+            found(Promise.ONE_WRITER, f"is of epoch {accepted.epoch}, which is {writer}'s")
+        if commit.head != commit.before and commit.head.commits != commit.before.commits + 1:
+            found(Promise.ONE_WRITER, f"has the number after {commit.before.commits}")
+        if not commit.before.position <= commit.head.position <= partition.end:
+            covered = f"{commit.before.position} to {commit.head.position}"
+            found(Promise.ORDER, f"covers {covered} of an inbox that ends at {partition.end}")
+        for text in _misnumbered(commit):
+            found(Promise.CONTIGUOUS, text)
+        head, epoch = commit.head, max(epoch, accepted.epoch)
+
+
+def _misnumbered(commit: Commit) -> list[str]:
+    """Outputs that do not begin where the head says, or do not end there."""
+    before, head = commit.before, commit.head
+    wrong = []
+    for name, run, start, end in (
+        ("actions", commit.issued, before.actions_next, head.actions_next),
+        ("journal", commit.journalled, before.journal_next, head.journal_next),
+    ):
+        first, count = (start, 0) if run is None else (run.first, run.count)
+        if first != start or start + count != end:
+            seen = f"has {name} {first} to {first + count}"
+            wrong.append(f"{seen}, its heads say {start} to {end}")
+    letters = [letter.id for letter in commit.letters]
+    if letters != list(range(before.letters_next, head.letters_next)):
+        says = f"{before.letters_next} to {head.letters_next}"
+        wrong.append(f"has letters {letters}, its heads say {says}")
+    return wrong
+
+
+def _outgoing(partition: Partition, report: Report) -> None:
+    following: dict[int, int] = {}
+    for accepted in partition.log.commits:
+        commit = accepted.commit
+        for out in commit.outgoing:
+            expected = following.get(out.destination, 1)
+            if out.first != expected:
+                text = f"messages to {out.destination} continue at {out.first}, not {expected}"
+                where = f"partition {partition.number}: "
+                report.add(Promise.MESSAGES, where + text, partition.number, at=accepted.at)
+            following[out.destination] = out.first + out.count
+        said = {each: following.get(each, 1) for each in commit.sent_next}
+        if commit.sent_next != said:
+            text = f"partition {partition.number}: sent_next says {commit.sent_next}, not {said}"
+            report.add(Promise.MESSAGES, text, partition.number, at=accepted.at)
+
+
+def _reached(partition: Partition, report: Report, lives: bool, quiet: bool) -> None:
+    log = partition.log
+    folded = log.commits[-1].commit.head.position if log.commits else log.born.position
+    if folded == partition.end or (lives and not quiet):
+        return
+    text = f"partition {log.number}: folded up to {folded} of {partition.end}"
+    if lives:
+        report.add(Promise.SETTLES, f"{text}, and the run was called quiet", log.number)
+    else:
+        report.add(Promise.KEPT, f"{text} when it was rescaled", log.number)

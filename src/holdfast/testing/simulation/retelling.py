@@ -1,0 +1,174 @@
+"""Retelling: the reference folds every partition along its commits, generation by generation.
+
+What each commit stored is compared on the way, so the first wrong one is named. The order of inputs
+is the evidence's: positions of the inbox, with what the journal has in front of them. Which release
+folds an input is told by the commit that covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from holdfast.errors import HoldfastError
+from holdfast.model.event import Event
+from holdfast.stepping.commit import Commit
+from holdfast.testing.simulation.contract.folding import Comparison
+from holdfast.testing.simulation.contract.report import Report
+from holdfast.testing.simulation.contract.timing import Firing, Timing
+from holdfast.testing.simulation.decoding import Unreadable, extras_of, fired_of
+from holdfast.testing.simulation.evidence import Accepted
+from holdfast.testing.simulation.findings import Promise
+from holdfast.testing.simulation.history import History, Partition
+from holdfast.testing.simulation.plainagent import PlainAgent
+from holdfast.testing.simulation.plaincontext import Message
+from holdfast.testing.simulation.reference import Name, PlainLetter, Reference
+
+# An event that ended its worker three times is folded alone, and after two more not at all.
+CONDEMNED = "it ended its worker again and again, also when it was folded alone"
+CONDEMNED_AFTER_CLAIMS = 5
+
+
+@dataclass
+class Story:
+    """What the reference says came out of the run."""
+
+    messages: dict[tuple[Name, Name], list[Message]] = field(default_factory=dict)
+    replies: dict[tuple[int, int], Event] = field(default_factory=dict)  # partition and position
+    issued: dict[int, list[tuple[float, str]]] = field(default_factory=dict)  # by partition
+
+
+def retell(history: History, report: Report) -> Story:
+    story = Story()
+    parents: list[Reference] = []
+    for generation in history.generations:
+        tellers = [_Teller(history, each, report, story, parents) for each in generation]
+        for teller in tellers:
+            teller.tell()
+        parents = [teller.reference for teller in tellers]
+    if history.evidence.quiet and history.generations:
+        until = history.evidence.clock_at_quiet
+        for teller in tellers:
+            teller.timing.nothing_left(teller.reference, until, f"the run was quiet at {until}")
+    return story
+
+
+class _Teller:
+    """One partition."""
+
+    def __init__(
+        self,
+        history: History,
+        partition: Partition,
+        report: Report,
+        story: Story,
+        parents: Sequence[Reference],
+    ) -> None:
+        self._history = history
+        self._partition = partition
+        self._report = report
+        self._story = story
+        self._epoch = 0  # of the last commit that moved on
+        self._comparison = Comparison(history, partition, report)
+        self.timing = Timing(history, partition, report)
+        self.reference = Reference(history.fleet, partition.log.born.now)
+        self.reference.position = partition.log.first
+        story.issued[partition.number] = []
+        self._inherit(parents)
+
+    def _found(self, promise: Promise, text: str, at: float | None = None) -> None:
+        number = self._partition.number
+        self._report.add(promise, f"partition {number}: {text}", number, at=at)
+
+    def _inherit(self, parents: Sequence[Reference]) -> None:
+        """Agents and dead letters that wait go to whoever owns their slots now."""
+        log = self._partition.log
+        agents = {
+            name: _moved(agent)
+            for parent in parents
+            for name, agent in parent.agents.items()
+            if self._partition.owns(name[1])
+        }
+        self._comparison.inherited(log.inherited, agents)
+        waiting = [each for parent in parents for each in parent.letters.values()]
+        waiting = [each for each in waiting if self._partition.owns(each.key)]
+        waiting.sort(key=lambda letter: letter.now)
+        letters: list[PlainLetter] = [
+            letter._replace(id=number, input=letter.input._replace(ask=-1))
+            for number, letter in enumerate(waiting, start=1)
+        ]
+        self.reference.adopt(agents.values(), letters)
+        if log.born.letters_next != len(letters) + 1:
+            text = f"inherits letters up to {log.born.letters_next}, expected {len(letters) + 1}"
+            self._found(Promise.FOLD, text)
+        before = max((parent.now for parent in parents), default=0.0)
+        if log.born.now < before:
+            self._found(
+                Promise.TIMERS, f"its clock began at {log.born.now}, before it was {before}"
+            )
+
+    def tell(self) -> None:
+        program = 0
+        for accepted in self._partition.log.commits:
+            if accepted.program < program:
+                text = f"release {accepted.program} folded after release {program}"
+                self._found(Promise.FOLD, text, accepted.at)
+            program = accepted.program
+            try:
+                self._tell_commit(accepted)
+            except (Unreadable, HoldfastError) as error:
+                text = f"commit {accepted.commit.head.commits} took what cannot be read: {error}"
+                self._found(Promise.FOLD, text, accepted.at)
+                return
+
+    def _tell_commit(self, accepted: Accepted) -> None:
+        commit, reference = accepted.commit, self.reference
+        reference.release = self._history.releases[accepted.program]
+        reference.condemned = CONDEMNED if self._condemns(accepted) else None
+        end = min(commit.head.position, self._partition.end)
+        for fired in fired_of(commit):
+            if not reference.position <= fired.position <= end:
+                text = f"a timer at {fired.position} in a commit of {reference.position} to {end}"
+                self._found(Promise.TIMERS, text, accepted.at)
+            self._take_inputs(min(fired.position, end))
+            ahead = self._partition.input_at(fired.position)
+            stamp = ahead.stamp if ahead is not None else None
+            self.timing.fire(reference, Firing(fired, commit, stamp))
+        self._take_inputs(end)
+        reference.condemned = None
+        if commit.head.position != commit.before.position:
+            self._epoch = accepted.epoch
+        outputs = reference.take_outputs()
+        ids = self._comparison.commit(accepted, reference, outputs)
+        self._story.issued[self._partition.number] += [(accepted.at, each) for each in ids]
+        for message in outputs.messages:
+            pair = (message.sender.agent, message.sender.key), (message.agent, message.key)
+            self._story.messages.setdefault(pair, []).append(message)
+        for answer in outputs.answers:
+            if answer.reply is not None:
+                self._story.replies[self._partition.number, answer.position] = answer.reply
+
+    def _take_inputs(self, end: int) -> None:
+        reference = self.reference
+        while reference.position < end:
+            one = self._partition.inputs[reference.position - self._partition.log.first]
+            if reference.earliest <= one.stamp:
+                what = f"the event at {one.position}, stamped {one.stamp}"
+                self.timing.nothing_left(reference, one.stamp, what)
+            reference.take(one)
+
+    def _condemns(self, accepted: Accepted) -> bool:
+        """Whether this commit gives up an event that killed too often, as its claims must show."""
+        commit = accepted.commit
+        if accepted.epoch - self._epoch < CONDEMNED_AFTER_CLAIMS:
+            return False
+        return any(letter.error == CONDEMNED for letter in commit.letters) or _pauses(commit)
+
+
+def _pauses(commit: Commit) -> bool:
+    return any(extras_of(each.extras).paused == CONDEMNED for each in commit.records if each.extras)
+
+
+def _moved(agent: PlainAgent) -> PlainAgent:
+    """In another partition: whoever asked looks for the answer in the old one."""
+    return replace(agent, held=[one._replace(ask=-1) for one in agent.held])
