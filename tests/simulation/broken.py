@@ -6,26 +6,29 @@ crash of the simulation itself does not.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.engine import admission, memory, stamping
+from holdfast.engine import admission, inheritance, memory, stamping
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
-from holdfast.engine.port import Parcel, Taken
-from holdfast.engine.stamping import Instant
+from holdfast.engine.port import Claim, Parcel, Taken
+from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import TryAgain
 from holdfast.model.context import Context, Effects
 from holdfast.runtime.handle import Handle
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.relay import Relay
+from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.supervisor import Post, Supervisor
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
 from holdfast.stepping.commit import Commit, Head, Outgoing
 from holdfast.stepping.stepper import Stepper
+from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
 from holdfast.testing.simulation.store import Operation, Store
 
@@ -264,7 +267,7 @@ def cancelled_timer_fires(patch: Patch) -> None:
     patch.setattr(Context, "cancel", lambda self, name: None)
 
 
-@found_by(P.MESSAGES)
+@found_by(P.MESSAGES, P.SETTLES)
 def refused_message_is_forgotten(patch: Patch) -> None:
     """A message that its receiver could not take now is counted as delivered."""
     append = Relay._append
@@ -276,7 +279,7 @@ def refused_message_is_forgotten(patch: Patch) -> None:
     patch.setattr(Relay, "_append", careless)
 
 
-@found_by(P.MESSAGES)
+@found_by(P.MESSAGES, P.SETTLES)
 def outbox_is_not_loaded(patch: Patch) -> None:
     """A successor does not look for messages that its predecessor left."""
     load = MemoryEngine.load
@@ -286,7 +289,15 @@ def outbox_is_not_loaded(patch: Patch) -> None:
 @found_by(P.FOLD, P.CONTIGUOUS)
 def failed_event_leaves_its_outputs(patch: Patch) -> None:
     """An event that failed is undone, but what it emitted goes out."""
-    patch.setattr(Effects, "rewind", lambda self, mark: None)
+    rewind = Effects.rewind
+
+    def keep_actions(self: Effects, mark: tuple[int, int, int, int, int]) -> None:
+        emitted = self.actions[mark[0] :]
+        rewind(self, mark)
+        if any(mark):  # at the start of a batch all of it is undone
+            self.actions += emitted
+
+    patch.setattr(Effects, "rewind", keep_actions)
 
 
 @found_by(P.FOLD, P.CONTIGUOUS)
@@ -333,20 +344,6 @@ def a_frame_is_read_from_its_start(patch: Patch) -> None:
     patch.setattr(Partition, "_decode", restart)
 
 
-@found_by(P.FOLD, P.SETTLES, P.ONE_WRITER)
-def a_commit_that_failed_is_thrown_away(patch: Patch) -> None:
-    """After a full disk a worker goes on with its memory, and forgets the commit it owes."""
-    commit = Partition._commit
-
-    def give_up(self: Partition, pending: Commit) -> None:
-        try:
-            commit(self, pending)
-        except TryAgain:
-            self._pending = None
-
-    patch.setattr(Partition, "_commit", give_up)
-
-
 @found_by(P.SETTLES)
 def a_dead_worker_is_not_replaced(patch: Patch) -> None:
     """The supervisor notes that a worker has ended, and leaves it at that."""
@@ -370,14 +367,20 @@ def a_read_does_not_wait_for_its_receipt(patch: Patch) -> None:
 @found_by(P.READS, P.RECEIPTS)
 def a_read_goes_back(patch: Patch) -> None:
     """A head is read from a replica that may be behind."""
-    heads: dict[int, list[Head]] = {}
+    view = SimulatedEngine.view
+    heads: dict[tuple[str, int], list[Head]] = {}
 
-    def stale(self: MemoryPartition) -> Head:
-        seen = heads.setdefault(id(self), [])
-        seen.append(self.committed)
-        return seen[-3] if len(seen) % 3 == 0 else seen[-1]
+    def behind(self: SimulatedEngine, partition: int) -> MemoryPartition:
+        part = view(self, partition)
+        if not self._process.patient:
+            return part
+        seen = heads.setdefault((self._process.author.process, partition), [])
+        seen.append(part.committed)
+        stale = copy.copy(part)
+        stale.committed = seen[-3] if len(seen) % 3 == 0 else seen[-1]
+        return stale
 
-    patch.setattr(MemoryPartition, "head", stale)
+    patch.setattr(SimulatedEngine, "view", behind)
 
 
 @found_by(P.FOLD, P.RECEIPTS)
@@ -389,3 +392,48 @@ def an_answer_belongs_to_another_question(patch: Patch) -> None:
         return answer(self, position) and (answer(self, position - 1) or answer(self, position))
 
     patch.setattr(MemoryPartition, "answer", neighbour)
+
+
+# Rescaling.
+
+
+@found_by(P.ONCE)
+def windows_are_not_inherited_at_rescale(patch: Patch) -> None:
+    """New partitions do not know which numbers the old ones have seen."""
+    patch.setattr(inheritance, "union", lambda parents: inheritance.Dedupe({}, {}, {}))
+
+
+@found_by(P.ONCE)
+def windows_are_inherited_from_one_parent(patch: Patch) -> None:
+    """A new partition gets the window of one old one, though a source has sent to all of them."""
+    union = inheritance.union
+    patch.setattr(inheritance, "union", lambda parents: union(list(parents)[:1]))
+
+
+@found_by(P.KEPT, P.FOLD, P.SETTLES)
+def a_retired_partition_takes_events(patch: Patch) -> None:
+    """The intake of the old partitions is opened again behind a rescale."""
+    rescale = MemoryEngine.rescale
+
+    def open_behind(self: MemoryEngine, claims: Sequence[Claim], partitions: int) -> None:
+        rescale(self, claims, partitions)
+        for claim in claims:
+            self._partitions[claim.partition].closed = False
+
+    patch.setattr(MemoryEngine, "rescale", open_behind)
+
+
+@found_by(P.TIMERS, P.FOLD)
+def the_clock_starts_anew_at_rescale(patch: Patch) -> None:
+    """New partitions begin at time zero, and at what the clock says now."""
+    patch.setattr(
+        inheritance, "first_head", lambda parents, letters: Head(letters_next=len(letters) + 1)
+    )
+    patch.setattr(inheritance, "latest", lambda stamps: NEVER)
+
+
+@found_by(P.FOLD, P.MESSAGES, P.KEPT)
+def a_rescale_does_not_wait_for_the_drain(patch: Patch) -> None:
+    """New partitions take over while events and messages wait in the old ones."""
+    patch.setattr(inheritance, "check_drained", lambda parents: None)
+    patch.setattr(Rescale, "_drain", Rescale._switch)

@@ -96,7 +96,7 @@ def test_a_broken_promise_is_told_in_one_command_and_few_lines(
     lines = text.splitlines()
     seed = int(lines[0].split()[1])
     assert lines[0].endswith(f"holdfast simulate fleet.py --seed {seed}")
-    assert "messages arrive exactly once" in lines[1]
+    assert "everything settles" in lines[1]
     assert len(lines) < 80
     operations = next(line for line in lines if "operations" in line)
     assert int(operations.split(": ")[1].split()[0]) < 60

@@ -24,9 +24,7 @@ from holdfast.testing.simulation.plainagent import PlainAgent
 from holdfast.testing.simulation.plaincontext import Message
 from holdfast.testing.simulation.reference import Name, PlainLetter, Reference
 
-# An event that ended its worker three times is folded alone, and after two more not at all.
 CONDEMNED = "it ended its worker again and again, also when it was folded alone"
-CONDEMNED_AFTER_CLAIMS = 5
 
 
 @dataclass
@@ -68,7 +66,6 @@ class _Teller:
         self._partition = partition
         self._report = report
         self._story = story
-        self._epoch = 0  # of the last commit that moved on
         self._comparison = Comparison(history, partition, report)
         self.timing = Timing(history, partition, report)
         self.reference = Reference(history.fleet, partition.log.born.now)
@@ -136,8 +133,6 @@ class _Teller:
             self.timing.fire(reference, Firing(fired, commit, stamp))
         self._take_inputs(end)
         reference.condemned = None
-        if commit.head.position != commit.before.position:
-            self._epoch = accepted.epoch
         outputs = reference.take_outputs()
         ids = self._comparison.commit(accepted, reference, outputs)
         self._story.issued[self._partition.number] += [(accepted.at, each) for each in ids]
@@ -158,9 +153,10 @@ class _Teller:
             reference.take(one)
 
     def _condemns(self, accepted: Accepted) -> bool:
-        """Whether this commit gives up an event that killed too often, as its claims must show."""
+        """Whether this commit gives up an event, and that event has killed often enough for it."""
         commit = accepted.commit
-        if accepted.epoch - self._epoch < CONDEMNED_AFTER_CLAIMS:
+        at = self._partition.number, commit.before.position
+        if at not in self._history.evidence.condemned:
             return False
         return any(letter.error == CONDEMNED for letter in commit.letters) or _pauses(commit)
 
