@@ -22,7 +22,7 @@ from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import FORMAT, open_existing
 from holdfast.engine.sqlite.segment import Segment, list_segments
-from holdfast.engine.sqlite.state import about
+from holdfast.engine.sqlite.standing import about
 from holdfast.engine.stamping import next_stamp, system_clock
 from holdfast.engine.urls import parse
 from holdfast.errors import ClockJumped, HoldfastError, UsageError

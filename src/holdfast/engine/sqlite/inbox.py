@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holdfast.engine.admission import admit
 from holdfast.engine.faults import FaultPoints
-from holdfast.engine.port import Limits, Parcel, Taken
+from holdfast.engine.inheritance import Dedupe, refuses
+from holdfast.engine.port import APPEND_SECONDS, Limits, Parcel, Taken
 from holdfast.engine.sqlite.files import (
     damaged,
     explained,
@@ -148,6 +149,8 @@ class SqliteInbox:
         self, segment: Segment, head: InboxHead, parcel: Parcel
     ) -> tuple[InboxHead, Taken | Exception]:
         try:
+            if head.closed and parcel.mark is None:
+                raise refuses(str(self.folder.parent))
             self._check_room(head, parcel)
             stamp = next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
             fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
@@ -212,6 +215,19 @@ class SqliteInbox:
             finally:
                 self._turnstile.release()
 
+    def set_intake(self, *, closed: bool) -> None:
+        """Only while the partition's state is held: so nobody changes it between look and act."""
+        if self.head().closed == closed:
+            return
+        with self._appending:
+            self._turnstile.acquire(APPEND_SECONDS)
+            try:
+                segment = self._newest()
+                with explained(segment.path), transaction(segment.connection):
+                    segment.put_head(segment.head()._replace(closed=closed))
+            finally:
+                self._turnstile.release()
+
     # Reading. Any thread; each segment has its own connection.
 
     def read(self, position: int, events_max: int) -> list[StoredFrame]:
@@ -245,6 +261,13 @@ class SqliteInbox:
             segment, _ = self._latest()
             with explained(segment.path):
                 return segment.ledger.marks()
+
+    def dedupe(self) -> Dedupe:
+        with self._reading:
+            segment, _ = self._latest()
+            with explained(segment.path):
+                segment.ledger.check()
+                return segment.ledger.dedupe()
 
     def _latest(self) -> tuple[Segment, InboxHead]:
         before: SegmentName | None = None
