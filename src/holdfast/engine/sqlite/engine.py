@@ -165,7 +165,7 @@ class SqliteEngine:
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
-            owned = self._states[claim.partition]
+            owned = self._owned(claim)
             try:
                 owned.commit(claim, commit)
                 self._compact(owned, claim)
@@ -221,7 +221,7 @@ class SqliteEngine:
             self._stop_listening(number)
 
     def folding(self, claim: Claim, position: int | None) -> None:
-        self._states[claim.partition].folding(position)
+        self._owned(claim).folding(position)
 
     def wait(self, seconds: float) -> None:
         if not self._fifos:
