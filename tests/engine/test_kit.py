@@ -178,24 +178,24 @@ class Shut(MemoryEngine):
             self._partitions[number].closed = closed
 
 
-def inheriting_wrongly(**functions: Callable[..., object]) -> type[MemoryEngine]:
+def inheriting_wrongly(name: str, wrong: Callable[..., object]) -> type[MemoryEngine]:
     """An engine whose new partitions get something else than they should."""
 
     class Wrong(MemoryEngine):
         def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
-            with patch.multiple(inheritance, **functions):
+            with patch.object(inheritance, name, wrong):
                 super().rescale(claims, partitions)
 
     return Wrong
 
 
-OneWindow = inheriting_wrongly(union=lambda parents: next(iter(parents)))
-NoWindow = inheriting_wrongly(union=lambda parents: Dedupe({}, {}, {}))
-Rejuvenated = inheriting_wrongly(latest=lambda stamps: NEVER)
-Timewarped = inheriting_wrongly(first_head=lambda heads, letters: Head())
-Asking = inheriting_wrongly(moved=lambda record: record)
-Unburied = inheriting_wrongly(letters_of=lambda slots, letters: [])
-Hasty = inheriting_wrongly(check_drained=lambda views: None)
+OneWindow = inheriting_wrongly("union", lambda parents: next(iter(parents)))
+NoWindow = inheriting_wrongly("union", lambda parents: Dedupe({}, {}, {}))
+Rejuvenated = inheriting_wrongly("latest", lambda stamps: NEVER)
+Timewarped = inheriting_wrongly("first_head", lambda heads, letters: Head())
+Asking = inheriting_wrongly("moved", lambda record: record)
+Unburied = inheriting_wrongly("letters_of", lambda slots, letters: [])
+Hasty = inheriting_wrongly("check_drained", lambda views: None)
 
 
 def kit_for(broken: type[MemoryEngine]) -> EngineConformance:

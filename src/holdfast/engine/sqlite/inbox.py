@@ -29,7 +29,7 @@ from holdfast.engine.sqlite.segment import (
     create_next,
     list_segments,
 )
-from holdfast.engine.stamping import Clock, next_stamp
+from holdfast.engine.stamping import Clock, Instant, next_stamp
 from holdfast.errors import (
     Backlog,
     Busy,
@@ -152,7 +152,7 @@ class SqliteInbox:
             if head.closed and parcel.mark is None:
                 raise refuses(str(self.folder.parent))
             self._check_room(head, parcel)
-            stamp = next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
+            stamp = head.stamp if head.closed else self._next_stamp(head)
             fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
         except HoldfastError as refusal:
             return head, refusal
@@ -162,6 +162,9 @@ class SqliteInbox:
             segment.put_frame(head.next, count, stamp.wall, encoded)
             head = head._replace(next=head.next + count, stamp=stamp)
         return head, Taken(head.next, count, stamp.wall)
+
+    def _next_stamp(self, head: InboxHead) -> Instant:
+        return next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
 
     def _check_room(self, head: InboxHead, parcel: Parcel) -> None:
         """Bounds act at the edge: outside sends stop early, messages only at the reserve."""
@@ -224,7 +227,9 @@ class SqliteInbox:
             try:
                 segment = self._newest()
                 with explained(segment.path), transaction(segment.connection):
-                    segment.put_head(segment.head()._replace(closed=closed))
+                    head = segment.head()
+                    stamp = self._next_stamp(head) if closed else head.stamp
+                    segment.put_head(head._replace(closed=closed, stamp=stamp))
             finally:
                 self._turnstile.release()
 

@@ -89,6 +89,20 @@ class RescaleConformance(Workbench):
         Owner.of(again)
         assert append(again, parcel(["a"])).new == 1
 
+    def test_time_stands_while_an_intake_is_closed(self) -> None:
+        """Or timers that become due in front of a message would send messages without end."""
+        clock = HandClock()
+        engine = self.engine(clock=clock)
+        owner = Owner.of(engine)
+        engine.close_intake(owner.claim)
+        closed_at = clock.wall
+        clock.pass_time(5.0)
+        assert append(engine, messages("other", 1, 1)).stamp == closed_at
+        engine.close_intake(owner.claim)
+        assert append(engine, messages("other", 2, 1)).stamp == closed_at
+        engine.open_intake(owner.claim)
+        assert append(engine, messages("other", 3, 1)).stamp == closed_at + 5.0
+
     def test_whoever_closed_an_intake_can_open_it(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)
