@@ -131,6 +131,8 @@ class SqliteEngine:
     def _prepare(self, number: int) -> None:
         """Before a claim: it lives, and a rescaling that was cut short keeps no intake closed."""
         self._check_lives(number)
+        if self.view(number).is_retired():
+            raise damaged(self.root / "fleet.db", "a rescaling is missing in it")
         self._inbox(number).set_intake(closed=False)
 
     def _check_lives(self, number: int) -> None:
@@ -296,8 +298,20 @@ class SqliteEngine:
                 troubles.append(trouble)
         if forget:
             self._forgot = time.monotonic()
+            troubles += self._maintain_retired()
         if troubles:
             raise troubles[0]
+
+    def _maintain_retired(self) -> list[HoldfastError]:
+        """Their events go with age like others, by the hand of one of those who fold."""
+        troubles: list[HoldfastError] = []
+        if self.catalog.layout.first in self._claims:
+            for number in self.catalog.retired:
+                try:
+                    self._inbox(number).maintain(self.view(number).head().position)
+                except HoldfastError as trouble:
+                    troubles.append(trouble)
+        return troubles
 
     def _maintain(self, number: int, claim: Claim, forget: bool) -> None:
         """Unlinking first: on a full disk it is what makes room for the rest."""

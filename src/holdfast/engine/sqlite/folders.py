@@ -51,7 +51,7 @@ def _remove_unfinished(folder: Path) -> None:
     for path in files:
         if path.name.endswith((".new", "-wal", "-shm", "-journal")):
             continue
-        if path.name == "state.db" and is_unclaimed(path):
+        if path.name == "state.db" and is_unclaimed(path, empty=not catalog.exists()):
             continue
         if path.parent.name == "inbox" and segment.is_new(path):
             continue

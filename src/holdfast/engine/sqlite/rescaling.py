@@ -64,14 +64,15 @@ def rescale(
         _check(before, parents)
         after = Layout.even(partitions, first=before.numbers.stop)
         faults("rescale.before")
+        made: list[Path] = []
         try:
             with explained(root):
-                _make_children(root, parents, before, after)
+                _make_children(root, parents, before, after, made)
             catalog.switch(after, faults)
         except BaseException:
             if catalog.layout != after:
-                for number in after.numbers:
-                    shutil.rmtree(folder_of(root, number), ignore_errors=True)
+                for folder in made:
+                    shutil.rmtree(folder, ignore_errors=True)
             raise
         faults("rescale.after")
         for parent in parents:
@@ -95,7 +96,9 @@ def _check(layout: Layout, parents: Sequence[Parent]) -> None:
     inheritance.check_drained(views)
 
 
-def _make_children(root: Path, parents: Sequence[Parent], before: Layout, after: Layout) -> None:
+def _make_children(
+    root: Path, parents: Sequence[Parent], before: Layout, after: Layout, made: list[Path]
+) -> None:
     heads = [parent.view.head() for parent in parents]
     generation = max(parent.view.generation() for parent in parents)
     stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
@@ -105,6 +108,7 @@ def _make_children(root: Path, parents: Sequence[Parent], before: Layout, after:
     for number, parts in groupby(records, key=itemgetter(0)):
         slots = after.slots_by_number[number]
         folder = make_folder(root, number)
+        made.append(folder)
         incarnation = fresh_incarnation(number)
         segment.create_first(folder / "inbox", incarnation, stamp, dedupe.of(slots))
         letters = inheritance.letters_of(slots, buried)

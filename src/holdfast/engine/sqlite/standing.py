@@ -93,11 +93,12 @@ def begin_state(
     return connection
 
 
-def is_unclaimed(path: Path) -> bool:
-    """Whether nobody has ever claimed this state."""
+def is_unclaimed(path: Path, *, empty: bool) -> bool:
+    """Whether nobody has ever claimed this state, and with `empty`, it has inherited nothing."""
     connection = open_existing(path)
     try:
-        return read_head(connection, path).epoch == 0
+        standing = read_head(connection, path)
+        return standing.epoch == 0 and (standing.head == Head() or not empty)
     finally:
         connection.close()
 

@@ -74,8 +74,7 @@ class SqliteState:
         with self._lock, explained(self.path):
             self._begin_or_end_the_holder()
             with transaction(self._connection):
-                prepare()
-                claim = self._claim(partition, generation)
+                claim = self._claim(partition, generation, prepare)
             self._count_deltas()
         self.folding(None)
         return claim
@@ -94,11 +93,9 @@ class SqliteState:
         finally:
             self._connection.set_busy_timeout(BUSY_MILLISECONDS)
 
-    def _claim(self, partition: int, generation: int) -> Claim:
+    def _claim(self, partition: int, generation: int, prepare: Callable[[], None]) -> Claim:
         facts = about(self._connection)
         self.predecessor = owner_of(facts)
-        if "retired" in facts:
-            raise damaged(self.path.parent.with_name("fleet.db"), "a rescaling is missing in it")
         stored_generation = int(facts["generation"])
         if stored_generation > generation:
             raise OutdatedCode(
@@ -109,6 +106,7 @@ class SqliteState:
         if head.commits < self._witness.seen():
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
+        prepare()
         attempts, alone_until = self._attempts(facts, head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
         claimed: dict[str, str | int] = {

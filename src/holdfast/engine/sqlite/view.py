@@ -73,6 +73,10 @@ class SqliteView:
         with self._lock, explained(self._path):
             return int(about(self._connection)["generation"])
 
+    def is_retired(self) -> bool:
+        with self._lock, explained(self._path):
+            return "retired" in about(self._connection)
+
     def owner(self) -> str:
         with self._lock, explained(self._path):
             owner = owner_of(about(self._connection))
