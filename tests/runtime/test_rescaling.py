@@ -420,6 +420,23 @@ def test_an_intake_that_a_crash_left_closed_is_opened_by_the_next_run(tmp_path: 
         assert world.live.state(Meter, "m-1").count == 1
 
 
+def test_who_interrupts_it_leaves_the_intake_open(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'data'}"
+    FLEET.open(url, partitions=2).close()
+
+    def interrupted(point: str) -> None:
+        if point == "rescale.before":
+            with pytest.raises(Rescaling):
+                live.send(Meter, "m-1", Tick(), timeout=0.0)
+            raise KeyboardInterrupt
+
+    with FLEET.connect(url) as live:
+        with pytest.raises(KeyboardInterrupt):
+            rescale(FLEET, url, 3, faults=interrupted)
+        live.send(Meter, "m-1", Tick(), timeout=0.0)
+        assert set(live.positions()) == {0, 1}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_same_number_and_impossible_ones_are_refused(engine: str, tmp_path: Path) -> None:
     with opened(FLEET, engine, tmp_path, partitions=2) as world:
