@@ -18,7 +18,7 @@ import msgspec
 from holdfast.engine.sqlite.checks import frame_check
 from holdfast.engine.sqlite.files import open_existing
 from holdfast.engine.sqlite.segment import Segment, list_segments
-from holdfast.engine.sqlite.state import put_head, read_head
+from holdfast.engine.sqlite.standing import put_head, read_head
 from holdfast.engine.urls import open_engine
 from holdfast.stepping.frame import Frame, integers, rows
 from holdfast.stepping.inputs import StoredFrame

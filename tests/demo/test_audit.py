@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.demo.directory import DemoDirectory, Manifest
 from holdfast.demo.fleet import Drone, fleet
+from holdfast.runtime.rescaling import rescale
 from tests.demo.commands import audit_of
 from tests.demo.conftest import Finished
 from tests.demo.tampering import (
@@ -205,3 +206,14 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, words: list[str], line: str) -
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert line in done.stderr
+
+
+def test_a_demo_that_was_rescaled_is_as_sound(finished: Finished, tmp_path: Path) -> None:
+    """The audit computes again, from the inputs of all partitions, what the agents must be."""
+    data = copy_of(finished.data, tmp_path / "data")
+    for partitions in (5, 3):
+        rescale(fleet, f"sqlite:{data}", partitions)
+    code, output = audit_of(data)
+    assert code == 0, output
+    assert row(output, "events sent") == row(finished.output, "events sent")
+    assert row(output, "messages sent")[-4:] == [0, 0, 0, 0]

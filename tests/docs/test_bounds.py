@@ -34,7 +34,7 @@ FIXED = {
     "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
     "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
     "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
-    "partitions": "PARTITIONS_MAX",
+    "partitions, apart from retired ones": "PARTITIONS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {

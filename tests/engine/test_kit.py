@@ -4,14 +4,27 @@ Each engine here is the memory engine with one thing wrong, beside the tests tha
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from unittest.mock import patch
 
 import pytest
 
+from holdfast.engine import inheritance
+from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
-from holdfast.engine.port import APPEND_SECONDS, Claim, Engine, Limits, Parcel, Taken
-from holdfast.engine.stamping import Clock, Instant
-from holdfast.stepping.commit import Commit
+from holdfast.engine.port import (
+    APPEND_SECONDS,
+    Claim,
+    Engine,
+    Granted,
+    Limits,
+    Parcel,
+    Revoked,
+    Taken,
+)
+from holdfast.engine.stamping import NEVER, Clock, Instant
+from holdfast.errors import HoldfastError
+from holdfast.stepping.commit import Commit, Head
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.conformance import FLEET, EngineConformance
 from tests.engine.test_conformance import twin_of
@@ -126,6 +139,65 @@ class Timeless(MemoryEngine):
         super().close()
 
 
+class Leaky(MemoryEngine):
+    """Takes events where nobody folds any more."""
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        super().rescale(claims, partitions)
+        for claim in claims:
+            self._partitions[claim.partition].closed = False
+
+
+class Undead(MemoryEngine):
+    """Lets a retired partition be claimed, and whoever had it go on."""
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        super().rescale(claims, partitions)
+        self.catalog.retired = {}
+        for claim in claims:
+            self._partitions[claim.partition].epoch -= 1
+
+
+class Deaf(MemoryEngine):
+    """Closes no intake."""
+
+    def close_intake(self, claim: Claim) -> None:
+        pass
+
+
+class Shut(MemoryEngine):
+    """Opens an intake for nobody."""
+
+    def open_intake(self, claim: Claim) -> None:
+        pass
+
+    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+        for number in wanted:
+            closed = self._partitions[number].closed
+            yield from super().assignments([number], generation)
+            self._partitions[number].closed = closed
+
+
+def inheriting_wrongly(name: str, wrong: Callable[..., object]) -> type[MemoryEngine]:
+    """An engine whose new partitions get something else than they should."""
+
+    class Wrong(MemoryEngine):
+        def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+            with patch.object(inheritance, name, wrong):
+                super().rescale(claims, partitions)
+
+    return Wrong
+
+
+OneWindow = inheriting_wrongly("union", lambda parents: next(iter(parents)))
+NoWindow = inheriting_wrongly("union", lambda parents: Dedupe({}, {}, {}))
+Rejuvenated = inheriting_wrongly("latest", lambda stamps: NEVER)
+Timewarped = inheriting_wrongly("first_head", lambda heads, letters: Head())
+Asking = inheriting_wrongly("moved", lambda record: record)
+Unburied = inheriting_wrongly("letters_of", lambda slots, letters: [])
+Hasty = inheriting_wrongly("check_drained", lambda views: None)
+
+
 def kit_for(broken: type[MemoryEngine]) -> EngineConformance:
     class Kit(EngineConformance):
         capabilities = MemoryEngine.capabilities
@@ -171,6 +243,32 @@ def kit_for(broken: type[MemoryEngine]) -> EngineConformance:
 def test_a_broken_promise_is_noticed(broken: type[MemoryEngine], test: str) -> None:
     with pytest.raises((AssertionError, IndexError, pytest.fail.Exception)):
         getattr(kit_for(broken), test)()
+
+
+@pytest.mark.parametrize(
+    ("broken", "test", "arguments"),
+    [
+        (Leaky, "test_a_retired_partition_takes_nothing_any_more", ()),
+        (Undead, "test_a_retired_partition_takes_nothing_any_more", ()),
+        (Deaf, "test_a_closed_intake_takes_messages_and_nothing_else", ()),
+        (Shut, "test_a_closed_intake_stays_closed_until_the_next_claim", ()),
+        (Shut, "test_whoever_closed_an_intake_can_open_it", ()),
+        (OneWindow, "test_every_child_knows_the_numbers_of_all_parents", (3,)),
+        (OneWindow, "test_the_window_of_a_child_ends_where_the_newest_parents_does", ()),
+        (NoWindow, "test_ordered_sources_go_on_per_key", ()),
+        (Rejuvenated, "test_time_never_goes_back", ()),
+        (Timewarped, "test_time_never_goes_back", ()),
+        (Asking, "test_who_asked_an_event_that_is_held_looks_at_the_old_partition", ()),
+        (Unburied, "test_dead_letters_that_wait_move_and_are_numbered_anew", ()),
+        (Hasty, "test_what_is_not_drained_stays_as_it_is", ("event",)),
+        (Hasty, "test_what_is_not_drained_stays_as_it_is", ("message",)),
+    ],
+)
+def test_a_broken_rescaling_is_noticed(
+    broken: type[MemoryEngine], test: str, arguments: tuple[object, ...]
+) -> None:
+    with pytest.raises((AssertionError, HoldfastError, pytest.fail.Exception)):
+        getattr(kit_for(broken), test)(*arguments)
 
 
 def test_the_whole_kit_runs_on_both_engines() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Limits
-from holdfast.engine.sqlite.engine import PARTITIONS_MAX, SqliteEngine
+from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.folders import PARTITIONS_MAX
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import DamagedData, HoldfastError, NotYet, UsageError, WrongFleet
 from holdfast.testing.conformance.workbench import FLEET, Owner, append, inbox, parcel

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, Live, SchemaError, on
+from holdfast.runtime.rescaling import rescale
 from tests.olddata.first_classes import WRITTEN
 
 
@@ -111,6 +112,14 @@ def test_it_goes_on_from_there(live: Live) -> None:
     live.settle()
     robot = live.state(Robot, "r-0")
     assert (robot.total, robot.repaired) == (FIRST_TOTALS["r-0"] + 0.5, 1)
+
+
+def test_it_can_be_rescaled(url: str) -> None:
+    rescale(fleet, url, 3)
+    with fleet.open(url) as live:
+        test_states_are_there_under_their_new_names(live)
+        test_history_actions_and_letters_are_read_by_the_new_classes(live)
+        test_it_goes_on_from_there(live)
 
 
 def test_a_class_that_would_lose_a_field_is_refused_by_name(url: str) -> None:

@@ -42,6 +42,7 @@ COMMANDS = {
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
+    "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
     "simulate": Entry(
         "holdfast.cli.simulating:simulate", "Run a fleet in virtual time, under faults."

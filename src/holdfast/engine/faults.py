@@ -1,7 +1,8 @@
 """Fault points: named places where a test may stop, delay or kill the process.
 
 Production hands in `no_faults`. The names are part of what tests may rely on:
-append.before, append.inside, append.after, commit.before, commit.inside, commit.after.
+append.before, append.inside, append.after, commit.before, commit.inside, commit.after,
+rescale.before, rescale.inside, rescale.after.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class MemoryEngine:
             waiting = part.next - part.committed.position
             if parcel.external and waiting >= self.limits.backlog_events_max:
                 raise Backlog(f"{waiting:,} events wait to be folded, the bound: send slower")
-            stamp = next_stamp(part.stamp, self._clock(), self.limits.clock_jump_seconds_max)
+            stamp = part.stamp if part.closed else self._next_stamp(part)
             fresh = admit(parcel, part.ledger, stamp.wall, self.limits.sources_max)
         except HoldfastError as refusal:
             return refusal
@@ -256,6 +256,9 @@ class MemoryEngine:
             part.next += count
             part.stamp = stamp
         return Taken(part.next, count, stamp.wall)
+
+    def _next_stamp(self, part: MemoryPartition) -> Instant:
+        return next_stamp(part.stamp, self._clock(), self.limits.clock_jump_seconds_max)
 
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
         with self._changed:
@@ -318,7 +321,10 @@ class MemoryEngine:
 
     def close_intake(self, claim: Claim) -> None:
         with self._changed:
-            self._claimed(claim).closed = True
+            part = self._claimed(claim)
+            if not part.closed:
+                part.stamp = self._next_stamp(part)
+            part.closed = True
 
     def open_intake(self, claim: Claim) -> None:
         with self._changed:

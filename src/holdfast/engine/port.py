@@ -186,7 +186,9 @@ class Engine(Protocol):
     def close_intake(self, claim: Claim) -> None:
         """From now on the inbox refuses everything but messages with `Rescaling`, durably.
 
-        Until `open_intake` or the next claim of the partition. Raises Fenced.
+        Its time stands still: messages get the stamp of this moment, or timers that become due in
+        front of them would send messages without end. Until `open_intake` or the next claim of the
+        partition. Raises Fenced.
         """
 
     def open_intake(self, claim: Claim) -> None: ...

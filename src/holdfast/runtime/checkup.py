@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ from holdfast.engine.port import Limits, View
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import FORMAT, open_existing
+from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.segment import Segment, list_segments
-from holdfast.engine.sqlite.state import about
+from holdfast.engine.sqlite.standing import about
 from holdfast.engine.stamping import next_stamp, system_clock
 from holdfast.engine.urls import parse
 from holdfast.errors import ClockJumped, HoldfastError, UsageError
@@ -84,7 +85,8 @@ class Checkup:
         for number in numbers:
             look = partial(self._partition, engine, number, holder)
             yield from self._guarded(f"partition {number}", look)
-        yield from self._guarded("clock", lambda: self._clock(len(numbers)))
+        yield from self._retired(engine)
+        yield from self._guarded("clock", lambda: self._clock(numbers))
         reading = Reading(engine, Untyped(engine.catalog.schemas))
         yield from self._guarded("dead letters", lambda: self._dead_letters(reading))
         yield from self._guarded("paused agents", lambda: self._paused(reading))
@@ -151,11 +153,11 @@ class Checkup:
             return Finding("warn", "sync", text, f"{advice} events at once")
         return Finding("ok", "sync", text)
 
-    def _clock(self, partitions: int) -> Finding:
+    def _clock(self, numbers: Sequence[int]) -> Finding:
         now = system_clock()
         ahead = 0.0
-        for number in range(partitions):
-            folder = _folder(self.root, number) / "inbox"
+        for number in numbers:
+            folder = folder_of(self.root, number) / "inbox"
             segment = Segment(folder, list_segments(folder)[-1])
             try:
                 last = segment.head().stamp
@@ -204,6 +206,29 @@ class Checkup:
             return Finding("warn", subject, facts, advice)
         return Finding("ok", subject, facts)
 
+    def _retired(self, engine: SqliteEngine) -> Iterator[Finding]:
+        """One line for all of them, and one for each that is bad."""
+        bad = 0
+        for number in engine.catalog.retired:
+            look = partial(self._retired_one, engine, number)
+            for finding in self._guarded(f"partition {number}", look):
+                if finding.level == "bad":
+                    bad += 1
+                    yield finding
+        if engine.catalog.retired and not bad:
+            count = len(engine.catalog.retired)
+            yield Finding("ok", "retired", f"{count:,} partitions, kept for history and actions")
+
+    def _retired_one(self, engine: SqliteEngine, number: int) -> Finding:
+        view = engine.view(number)
+        view.check()
+        position, following = view.head().position, view.inbox_next()
+        if following != position:
+            text = f"retired at {position:,}, but its inbox ends at {following:,}"
+            advice = "restore the whole directory from one copy"
+            return Finding("bad", f"partition {number}", text, advice)
+        return Finding("ok", f"partition {number}", f"retired at {position:,}")
+
     def _waiting(
         self, engine: SqliteEngine, view: View, number: int, position: int
     ) -> tuple[str, float]:
@@ -236,15 +261,11 @@ class Checkup:
 
 def generation_of(root: Path, number: int) -> int:
     """How new the classes are that have folded a partition; 0 before the first."""
-    connection = open_existing(_folder(root, number) / "state.db")
+    connection = open_existing(folder_of(root, number) / "state.db")
     try:
         return int(about(connection)["generation"])
     finally:
         connection.close()
-
-
-def _folder(root: Path, number: int) -> Path:
-    return root / f"p{number:03d}"
 
 
 def _megabytes(count: int) -> str:

@@ -74,10 +74,18 @@ class Rescale:
             self.moved = self._worker.tick()
             self._check_worker()
             self._next()
-        except (Exception, KeyboardInterrupt):
-            self._open_again()
+        except Exception:
+            self.give_up()
             raise
         return self.result is not None
+
+    def give_up(self) -> None:
+        """Let events in again. Whoever ends it between two steps calls this."""
+        for claim in self._closed:
+            try:
+                self._engine.open_intake(claim)
+            except HoldfastError:
+                pass  # whoever claims the partition next opens it; what went wrong is raised
 
     def _check_worker(self) -> None:
         for number, reason in self._worker.fenced.items():
@@ -133,13 +141,6 @@ class Rescale:
     def _elapsed(self) -> float:
         return self._clock().uptime - self._since
 
-    def _open_again(self) -> None:
-        for claim in self._closed:
-            try:
-                self._engine.open_intake(claim)
-            except HoldfastError:
-                pass  # whoever claims the partition next opens it; what went wrong is raised
-
 
 def rescale(
     fleet: FleetModel,
@@ -162,6 +163,9 @@ def rescale(
             while not job.step():
                 if not job.moved:
                     sleep(PAUSE_SECONDS)
+        except KeyboardInterrupt:
+            job.give_up()
+            raise
         finally:
             housekeeper.stop()
         assert job.result is not None

@@ -122,8 +122,7 @@ class Router:
         while True:
             try:
                 patience = max(0.0, min(APPEND_SECONDS, deadline - self.world.monotonic()))
-                group = self._groups.setdefault(partition, Group(self._engine, partition))
-                return [(partition, group.append(parcel, patience))]
+                return [(partition, self._group(partition).append(parcel, patience))]
             except TryAgain as refusal:
                 if isinstance(refusal, Rescaling) and self._is_retired(partition):
                     if not moves:
@@ -136,6 +135,12 @@ class Router:
                     raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
                 self.world.sleep(pause)
                 attempt += 1
+
+    def _group(self, partition: int) -> Group:
+        group = self._groups.get(partition)
+        if group is None:  # two threads may make one each: one of them is kept
+            group = self._groups.setdefault(partition, Group(self._engine, partition))
+        return group
 
     def _is_retired(self, partition: int) -> bool:
         if partition in self.layout.numbers and self.layout != self._engine.catalog.layout:

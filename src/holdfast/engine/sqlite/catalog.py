@@ -11,6 +11,7 @@ from typing import cast
 
 import apsw
 
+from holdfast.engine.faults import FaultPoints
 from holdfast.engine.sqlite.checks import check_of, check_structure, verified
 from holdfast.engine.sqlite.files import (
     create,
@@ -34,6 +35,7 @@ CREATE TABLE schemas(
     name TEXT NOT NULL, body TEXT NOT NULL, sum INTEGER
 );
 """
+RESCALED_FORMAT = 2  # has retired partitions: an older release would take them for live ones
 
 
 class SqliteCatalog:
@@ -41,7 +43,7 @@ class SqliteCatalog:
         self._path = root / "fleet.db"
         self._lock = threading.Lock()
         self._closed = False
-        self._connection = open_existing(self._path)
+        self._connection = open_existing(self._path, newest=RESCALED_FORMAT)
         with explained(self._path):
             check_structure(self._connection, self._path)
             about = {row[0]: row[1] for row in self._rows("about")}
@@ -91,6 +93,16 @@ class SqliteCatalog:
         rows = self._connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
         return [verified(self._path, f"a row of {table}", row) for row in rows]
 
+    def switch(self, layout: Layout, faults: FaultPoints) -> None:
+        """From now on these partitions live, and those of the layout before are retired."""
+        with self._lock, explained(self._path):
+            with transaction(self._connection):
+                _insert_slots(self._connection, layout)
+                self._connection.execute(f"PRAGMA user_version={RESCALED_FORMAT}")
+                faults("rescale.inside")
+            self._layout, self._retired = self._read_layout()
+            self._checkpoint()
+
     @staticmethod
     def exists(root: Path) -> bool:
         return (root / "fleet.db").exists()
@@ -102,9 +114,7 @@ class SqliteCatalog:
         with explained(path):
             about = ("fleet", fleet)
             connection.execute("INSERT INTO about VALUES(?, ?, ?)", (*about, check_of(*about)))
-            for number, slots in enumerate(Layout.even(partitions).partitions):
-                row = (number, slots.start, slots.stop)
-                connection.execute("INSERT INTO slots VALUES(?, ?, ?, ?)", (*row, check_of(*row)))
+            _insert_slots(connection, Layout.even(partitions))
         publish(connection, path)
 
     def check_fleet(self, fleet: str) -> None:
@@ -154,6 +164,12 @@ class SqliteCatalog:
         with self._lock:
             self._closed = True
             self._connection.close()
+
+
+def _insert_slots(connection: apsw.Connection, layout: Layout) -> None:
+    for number, slots in layout.slots_by_number.items():
+        row = (number, slots.start, slots.stop)
+        connection.execute("INSERT INTO slots VALUES(?, ?, ?, ?)", (*row, check_of(*row)))
 
 
 def check_root(root: Path) -> None:

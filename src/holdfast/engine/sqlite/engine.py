@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import select
-import shutil
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from holdfast.engine.faults import FaultPoints, no_faults
@@ -24,9 +23,10 @@ from holdfast.engine.port import (
     Revoked,
     Taken,
 )
-from holdfast.engine.sqlite import segment, state
+from holdfast.engine.sqlite import rescaling, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
+from holdfast.engine.sqlite.folders import check_count, folder_of, lay_out
 from holdfast.engine.sqlite.inbox import SqliteInbox, wake
 from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
@@ -40,7 +40,6 @@ WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024  # then at once; at twice that it is also cut
 CHECKPOINT_SECONDS = 0.9  # at every turn of upkeep: short ones slow the commits beside them less
 FORGET_EVERY_SECONDS = 60.0
-PARTITIONS_MAX = 256
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -51,6 +50,7 @@ class SqliteEngine:
         survives_exit=True,
         refuses_at_append=True,
         delivers_messages=False,
+        rescales=True,
     )
 
     def __init__(
@@ -81,15 +81,15 @@ class SqliteEngine:
     def create(root: Path, fleet: str, partitions: int) -> None:
         """Lay out an empty directory. The catalog comes last: without it nothing is there."""
         check_root(root)
-        if not 1 <= partitions <= PARTITIONS_MAX:
-            raise UsageError(f"{partitions} partitions: give 1 to {PARTITIONS_MAX}")
+        check_count(partitions)
         with explained(root):
             make_durably(root)
             lock = HolderLock(root / "create.lock")
             lock.acquire()
             try:
                 if not SqliteCatalog.exists(root):
-                    _lay_out(root, fleet, partitions)
+                    lay_out(root, partitions)
+                    SqliteCatalog.create(root, fleet, partitions)
             finally:
                 lock.release()
 
@@ -105,7 +105,7 @@ class SqliteEngine:
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
         frames = self._inbox(partition).read(position, events_max)
         if frames and frames[0].first > position:
-            folder = _folder(self.root, partition) / "inbox"
+            folder = folder_of(self.root, partition) / "inbox"
             raise damaged(folder, f"events {position} to {frames[0].first} are missing")
         return frames
 
@@ -116,9 +116,9 @@ class SqliteEngine:
             yield Revoked(number)
         for number in wanted:
             if number not in self._claims and number not in self._revoked:
-                owned = SqliteState(_folder(self.root, number), self._faults)
+                owned = SqliteState(folder_of(self.root, number), self._faults)
                 try:
-                    claim = owned.claim(number, generation)
+                    claim = owned.claim(number, generation, partial(self._prepare, number))
                 except BaseException:
                     owned.close()
                     raise
@@ -128,11 +128,22 @@ class SqliteEngine:
                 self._free_inboxes(owned.predecessor)
                 yield Granted(claim)
 
+    def _prepare(self, number: int) -> None:
+        """Before a claim: it lives, and a rescaling that was cut short keeps no intake closed."""
+        self._check_lives(number)
+        if self.view(number).is_retired():
+            raise damaged(self.root / "fleet.db", "a rescaling is missing in it")
+        self._inbox(number).set_intake(closed=False)
+
+    def _check_lives(self, number: int) -> None:
+        if number not in self.catalog.layout.numbers:
+            raise Fenced(f"{folder_of(self.root, number)}: retired, the fleet was rescaled")
+
     def _free_inboxes(self, predecessor: ProcessIdentity | None) -> None:
         """A worker stopped while it appends holds an inbox that all others need: end it."""
         if predecessor is None or not predecessor.stopped:
             return
-        folders = [_folder(self.root, n) for n in self.catalog.layout.numbers]
+        folders = [folder_of(self.root, n) for n in self.catalog.layout.numbers]
         if any(predecessor.pid in Turnstile.holders(folder, "append") for folder in folders):
             predecessor.end()
 
@@ -141,7 +152,7 @@ class SqliteEngine:
         view.check()
         inbox = self._inbox(claim.partition).head()
         head = view.head()
-        path = _folder(self.root, claim.partition)
+        path = folder_of(self.root, claim.partition)
         if inbox.incarnation != claim.incarnation:
             raise damaged(path, "inbox and state come from different partitions")
         if inbox.next < head.position:
@@ -156,7 +167,7 @@ class SqliteEngine:
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
-            owned = self._states[claim.partition]
+            owned = self._owned(claim)
             try:
                 owned.commit(claim, commit)
                 self._compact(owned, claim)
@@ -174,8 +185,45 @@ class SqliteEngine:
             except HoldfastError as trouble:
                 _log.warning("compaction waits for the next commit: %s", trouble)
 
+    # Rescaling.
+
+    def close_intake(self, claim: Claim) -> None:
+        self._set_intake(claim, closed=True)
+
+    def open_intake(self, claim: Claim) -> None:
+        self._set_intake(claim, closed=False)
+
+    def _set_intake(self, claim: Claim, *, closed: bool) -> None:
+        with self._owned(claim).held(claim):
+            self._check_lives(claim.partition)
+            self._inbox(claim.partition).set_intake(closed=closed)
+
+    def _owned(self, claim: Claim) -> SqliteState:
+        owned = self._states.get(claim.partition)
+        if owned is None:
+            raise Fenced(f"{folder_of(self.root, claim.partition)}: not claimed here")
+        return owned
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        check_count(partitions)
+        parents = [
+            rescaling.Parent(
+                claim,
+                self._owned(claim),
+                self.view(claim.partition),
+                self._inbox(claim.partition),
+            )
+            for claim in sorted(claims, key=lambda claim: claim.partition)
+        ]
+        rescaling.rescale(self.root, self.catalog, parents, partitions, self._faults)
+        for parent in parents:
+            number = parent.claim.partition
+            self._claims.pop(number, None)
+            self._states.pop(number).close()
+            self._stop_listening(number)
+
     def folding(self, claim: Claim, position: int | None) -> None:
-        self._states[claim.partition].folding(position)
+        self._owned(claim).folding(position)
 
     def wait(self, seconds: float) -> None:
         if not self._fifos:
@@ -190,19 +238,19 @@ class SqliteEngine:
     def wake(self) -> None:
         """End a `wait` of this process, from another thread."""
         for number in list(self._fifos):
-            wake(_folder(self.root, number) / "wake")
+            wake(folder_of(self.root, number) / "wake")
 
     def _listen(self, number: int) -> None:
         """A FIFO of our own: an earlier owner that still lives must not eat our wake-ups."""
-        path = _folder(self.root, number) / "wake"
+        path = folder_of(self.root, number) / "wake"
         path.unlink(missing_ok=True)
         os.mkfifo(path)
         self._fifos[number] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def _stop_listening(self, number: int) -> None:
         """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's."""
-        path = _folder(self.root, number) / "wake"
-        descriptor = self._fifos[number]
+        path = folder_of(self.root, number) / "wake"
+        descriptor = self._fifos.pop(number)
         if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
             path.unlink()
         os.close(descriptor)
@@ -214,7 +262,7 @@ class SqliteEngine:
             view = self._views.get(partition)
             if view is None:  # a closed engine has none
                 inbox = self._inbox_unlocked(partition)
-                view = self._views[partition] = SqliteView(_folder(self.root, partition), inbox)
+                view = self._views[partition] = SqliteView(folder_of(self.root, partition), inbox)
             return view
 
     def _inbox(self, partition: int) -> SqliteInbox:
@@ -226,7 +274,7 @@ class SqliteEngine:
             raise UsageError(f"{self.root}: this handle is closed: open another")
         inbox = self._inboxes.get(partition)
         if inbox is None:
-            folder = _folder(self.root, partition)
+            folder = folder_of(self.root, partition)
             with explained(folder):
                 inbox = self._inboxes[partition] = SqliteInbox(
                     folder,
@@ -250,13 +298,25 @@ class SqliteEngine:
                 troubles.append(trouble)
         if forget:
             self._forgot = time.monotonic()
+            troubles += self._maintain_retired()
         if troubles:
             raise troubles[0]
+
+    def _maintain_retired(self) -> list[HoldfastError]:
+        """Their events go with age like others, by the hand of one of those who fold."""
+        troubles: list[HoldfastError] = []
+        if self.catalog.layout.first in self._claims:
+            for number in self.catalog.retired:
+                try:
+                    self._inbox(number).maintain(self.view(number).head().position)
+                except HoldfastError as trouble:
+                    troubles.append(trouble)
+        return troubles
 
     def _maintain(self, number: int, claim: Claim, forget: bool) -> None:
         """Unlinking first: on a full disk it is what makes room for the rest."""
         self._inbox(number).maintain(self.view(number).head().position)
-        path = _folder(self.root, number) / "state.db"
+        path = folder_of(self.root, number) / "state.db"
         if forget:
             oldest = self._clock().wall - self.limits.retain_seconds
             self._states[number].forget_before(claim, oldest)
@@ -279,40 +339,9 @@ class SqliteEngine:
             inbox.close()
         for owned in self._states.values():
             owned.close()
-        for number in self._fifos:
+        for number in list(self._fifos):
             self._stop_listening(number)
         for closed in (self._views, self._inboxes, self._states, self._fifos, self._claims):
             closed.clear()
         self.catalog.close()
         self.holder.release()
-
-
-def _lay_out(root: Path, fleet: str, partitions: int) -> None:
-    for number in range(partitions):
-        folder = _folder(root, number)
-        if folder.exists():
-            _remove_unfinished(folder)
-        (folder / "inbox").mkdir(parents=True)
-        incarnation = f"{number}-{uuid.uuid4().hex[:12]}"
-        segment.create_first(folder / "inbox", incarnation)
-        state.create_state(folder / "state.db", incarnation)
-    SqliteCatalog.create(root, fleet, partitions)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """What an earlier layout left when it was killed. Anything else is not ours to remove."""
-    catalog = folder.parent / "fleet.db"
-    files = [path for path in folder.rglob("*") if not path.is_dir()]
-    for path in files:
-        if path.name.endswith((".new", "-wal", "-shm", "-journal")):
-            continue
-        if path.name == "state.db" and state.is_new(path):
-            continue
-        if path.parent.name == "inbox" and segment.is_new(path):
-            continue
-        raise damaged(catalog, f"the file is missing, though {path} is here")
-    shutil.rmtree(folder)
-
-
-def _folder(root: Path, number: int) -> Path:
-    return root / f"p{number:03d}"

@@ -136,7 +136,7 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + ".new")
 
 
-def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
+def open_existing(path: Path, *, read_only: bool = False, newest: int = FORMAT) -> apsw.Connection:
     with explained(path):
         if not path.exists():
             raise damaged(path, "the file is missing")
@@ -144,7 +144,7 @@ def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         try:
-            check_format(connection, path)
+            check_format(connection, path, newest)
         except BaseException:
             connection.close()
             raise
@@ -156,14 +156,14 @@ def open_existing(path: Path, *, read_only: bool = False) -> apsw.Connection:
     return connection
 
 
-def check_format(connection: apsw.Connection, path: Path) -> None:
+def check_format(connection: apsw.Connection, path: Path, newest: int = FORMAT) -> None:
     version = connection.execute("PRAGMA user_version").get
-    if isinstance(version, int) and version > FORMAT:
+    if isinstance(version, int) and version > newest:
         raise NewerFormat(
-            f"{path}: format {version}, this release reads {FORMAT}: "
+            f"{path}: format {version}, this release reads {newest}: "
             "install the release of Holdfast that wrote it"
         )
-    if version != FORMAT:
+    if not isinstance(version, int) or version < FORMAT:
         raise damaged(path, f"format {version}")
     try:
         intact = connection.execute("PRAGMA application_id").get == _schema_check(connection)

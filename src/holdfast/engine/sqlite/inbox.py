@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holdfast.engine.admission import admit
 from holdfast.engine.faults import FaultPoints
-from holdfast.engine.port import Limits, Parcel, Taken
+from holdfast.engine.inheritance import Dedupe, refuses
+from holdfast.engine.port import APPEND_SECONDS, Limits, Parcel, Taken
 from holdfast.engine.sqlite.files import (
     damaged,
     explained,
@@ -28,7 +29,7 @@ from holdfast.engine.sqlite.segment import (
     create_next,
     list_segments,
 )
-from holdfast.engine.stamping import Clock, next_stamp
+from holdfast.engine.stamping import Clock, Instant, next_stamp
 from holdfast.errors import (
     Backlog,
     Busy,
@@ -148,8 +149,10 @@ class SqliteInbox:
         self, segment: Segment, head: InboxHead, parcel: Parcel
     ) -> tuple[InboxHead, Taken | Exception]:
         try:
+            if head.closed and parcel.mark is None:
+                raise refuses(str(self.folder.parent))
             self._check_room(head, parcel)
-            stamp = next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
+            stamp = head.stamp if head.closed else self._next_stamp(head)
             fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
         except HoldfastError as refusal:
             return head, refusal
@@ -159,6 +162,9 @@ class SqliteInbox:
             segment.put_frame(head.next, count, stamp.wall, encoded)
             head = head._replace(next=head.next + count, stamp=stamp)
         return head, Taken(head.next, count, stamp.wall)
+
+    def _next_stamp(self, head: InboxHead) -> Instant:
+        return next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
 
     def _check_room(self, head: InboxHead, parcel: Parcel) -> None:
         """Bounds act at the edge: outside sends stop early, messages only at the reserve."""
@@ -212,6 +218,21 @@ class SqliteInbox:
             finally:
                 self._turnstile.release()
 
+    def set_intake(self, *, closed: bool) -> None:
+        """Only while the partition's state is held: so nobody changes it between look and act."""
+        if self.head().closed == closed:
+            return
+        with self._appending:
+            self._turnstile.acquire(APPEND_SECONDS)
+            try:
+                segment = self._newest()
+                with explained(segment.path), transaction(segment.connection):
+                    head = segment.head()
+                    stamp = self._next_stamp(head) if closed else head.stamp
+                    segment.put_head(head._replace(closed=closed, stamp=stamp))
+            finally:
+                self._turnstile.release()
+
     # Reading. Any thread; each segment has its own connection.
 
     def read(self, position: int, events_max: int) -> list[StoredFrame]:
@@ -245,6 +266,13 @@ class SqliteInbox:
             segment, _ = self._latest()
             with explained(segment.path):
                 return segment.ledger.marks()
+
+    def dedupe(self) -> Dedupe:
+        with self._reading:
+            segment, _ = self._latest()
+            with explained(segment.path):
+                segment.ledger.check()
+                return segment.ledger.dedupe()
 
     def _latest(self) -> tuple[Segment, InboxHead]:
         before: SegmentName | None = None

@@ -9,6 +9,7 @@ from typing import cast
 import apsw
 
 from holdfast.engine.admission import SourceRow
+from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.sqlite.checks import (
     check_of,
     check_structure,
@@ -114,3 +115,26 @@ class SqliteLedger:
 
     def put_last_of_key(self, name: str, key: str, seq: int) -> None:
         self._put("ordered", name, key, seq)
+
+    # All rows at once, for a rescaling.
+
+    def dedupe(self) -> Dedupe:
+        sources = cast("list[tuple[str, int, float, int]]", self._all("sources"))
+        windows = cast("list[tuple[str, int, bytes, int]]", self._all("windows"))
+        ordered = cast("list[tuple[str, str, int, int]]", self._all("ordered"))
+        return Dedupe(
+            {name: SourceRow(top, stamp) for name, top, stamp, _ in sources},
+            {(name, n): int.from_bytes(bits, "little") for name, n, bits, _ in windows},
+            {(name, key): last for name, key, last, _ in ordered},
+        )
+
+    def _all(self, table: str) -> list[tuple[object, ...]]:
+        return verified_rows(self._connection, self._path, table, KEYS[table])
+
+    def inherit(self, dedupe: Dedupe) -> None:
+        for name, row in dedupe.sources.items():
+            self.put_source(name, row)
+        for (name, number), bits in dedupe.chunks.items():
+            self.put_chunk(name, number, bits)
+        for (name, key), last in dedupe.last_by_key.items():
+            self.put_last_of_key(name, key, last)

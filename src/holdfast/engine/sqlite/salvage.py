@@ -11,14 +11,17 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 from urllib.parse import quote
 
 import apsw
 
+from holdfast.engine.sqlite.catalog import RESCALED_FORMAT
 from holdfast.engine.sqlite.checks import check_structure, verified, verified_frame
-from holdfast.engine.sqlite.files import check_format, explained, wal_bytes
+from holdfast.engine.sqlite.files import FORMAT, check_format, explained, wal_bytes
+from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.segment import SegmentName
 from holdfast.errors import HoldfastError
 from holdfast.stepping.frame import Frame
@@ -46,7 +49,7 @@ class FileReport:
     facts: list[str] = field(default_factory=list)
     damages: list[str] = field(default_factory=list)
     readable: bool = False
-    partitions: int = 0  # of the catalog
+    partitions: list[int] = field(default_factory=list)  # of the catalog, retired ones too
     events: list[Span] = field(default_factory=list)  # of a segment
     next: int | None = None  # of a segment: where its head says that it ends
     states_intact: int = 0  # of a state file
@@ -84,13 +87,20 @@ def salvage(root: Path) -> Report:
     catalog = FileReport(root / "fleet.db")
     report.files.append(catalog)
     _look(catalog, _catalog)
-    folders = {path.name for path in root.glob("p[0-9][0-9][0-9]")}
-    for name in sorted(folders | {f"p{number:03d}" for number in range(catalog.partitions)}):
-        report.files += _inbox(root / name)
-        state = FileReport(root / name / "state.db")
+    for folder in _folders(root, catalog):
+        report.files += _inbox(folder)
+        state = FileReport(folder / "state.db")
         _look(state, _state)
         report.files.append(state)
     return report
+
+
+def _folders(root: Path, catalog: FileReport) -> list[Path]:
+    """Those the catalog knows. If it is damaged, all: a rescaling that was killed leaves some."""
+    numbers = {int(p.name[1:]) for p in root.glob("p[0-9][0-9][0-9]*") if p.name[1:].isdigit()}
+    if not catalog.damages:
+        numbers = set()
+    return [folder_of(root, number) for number in sorted({*numbers, *catalog.partitions})]
 
 
 def _look(report: FileReport, at: Callable[[FileReport, apsw.Connection], None]) -> None:
@@ -136,7 +146,8 @@ def _copy_unlocked(path: Path, target: Path) -> None:
 def _check(report: FileReport, connection: apsw.Connection) -> None:
     """Format and structure: whatever they say, the rows are looked at all the same."""
     connection.execute("PRAGMA cell_size_check=ON")
-    for look in (check_format, check_structure):
+    newest = RESCALED_FORMAT if report.path.name == "fleet.db" else FORMAT
+    for look in (partial(check_format, newest=newest), check_structure):
         try:
             look(connection, report.path)
         except _Problems as error:
@@ -170,7 +181,7 @@ def _catalog(report: FileReport, connection: apsw.Connection) -> None:
         else:
             report.facts.append(f"{len(rows)} {name}")
         if table == "slots":
-            report.partitions = len(rows)
+            report.partitions = [cast(int, row[0]) for row in rows]
 
 
 # Inboxes.

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import apsw
 
+from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.sqlite import ledger
 from holdfast.engine.sqlite.checks import (
     check_of,
@@ -53,6 +54,7 @@ class InboxHead(NamedTuple):
     next: int
     stamp: Instant
     sealed: bool = False  # the next segment exists, or existed
+    closed: bool = False  # takes nothing but messages, because of a rescaling
 
 
 class SegmentName(NamedTuple):
@@ -94,8 +96,13 @@ class Segment:
             raise damaged(self.path, "the head is missing")
         _, incarnation, position, *stamp, sealed = verified(self.path, "the head", row)
         wall, uptime, boot = cast(tuple[float, float, str], stamp)
+        flags = cast(int, sealed)
         return InboxHead(
-            cast(str, incarnation), cast(int, position), Instant(wall, uptime, boot), bool(sealed)
+            incarnation=cast(str, incarnation),
+            next=cast(int, position),
+            stamp=Instant(wall, uptime, boot),
+            sealed=bool(flags & 1),
+            closed=bool(flags & 2),
         )
 
     def put_head(self, head: InboxHead) -> None:
@@ -144,16 +151,27 @@ class Segment:
 
 
 def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
-    values = (1, head.incarnation, head.next, *head.stamp, int(head.sealed))
+    # Two flags in one column. A release that knows one of them refuses to append, as it must.
+    flags = int(head.sealed) | int(head.closed) << 1
+    values = (1, head.incarnation, head.next, *head.stamp, flags)
     row = (*values, check_of(*values))
     connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def create_first(folder: Path, incarnation: str) -> None:
+def create_first(
+    folder: Path, incarnation: str, stamp: Instant = NEVER, dedupe: Dedupe | None = None
+) -> None:
     path = folder / str(SegmentName(1, 0))
     connection = create(path, _TABLES)
-    _put_head(connection, InboxHead(incarnation, 0, NEVER))
-    publish(connection, path)
+    try:
+        with explained(path):
+            _put_head(connection, InboxHead(incarnation, 0, stamp))
+            if dedupe is not None:
+                ledger.SqliteLedger(connection, path).inherit(dedupe)
+        publish(connection, path)
+    except BaseException:
+        discard(connection, path)
+        raise
 
 
 def is_new(path: Path) -> bool:

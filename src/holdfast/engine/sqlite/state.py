@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import apsw
 import msgspec
 
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
-from holdfast.engine.sqlite.checks import check_of, frame_check, verified
+from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
-    create,
     damaged,
     explained,
     open_existing,
-    publish,
     transaction,
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
+from holdfast.engine.sqlite.standing import (
+    Standing,
+    about,
+    owner_of,
+    put_about,
+    put_head,
+    read_head,
+)
 from holdfast.errors import Fenced, OutdatedCode
-from holdfast.stepping.commit import Commit, Head, Record
+from holdfast.stepping.commit import Commit, Record
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
@@ -38,87 +45,8 @@ ALONE_EVENTS = 65_536  # how far after the first death events are folded one by 
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
-_TABLES = """
-CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
-CREATE TABLE head(
-    one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
-    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, deltas INTEGER,
-    sum INTEGER
-);
-CREATE TABLE base(
-    agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
-    sum INTEGER, PRIMARY KEY(agent, key)
-) WITHOUT ROWID;
-CREATE TABLE delta(id INTEGER PRIMARY KEY, frame BLOB NOT NULL, sum INTEGER);
-CREATE TABLE sent(destination INTEGER PRIMARY KEY, next INTEGER NOT NULL, sum INTEGER NOT NULL);
-CREATE TABLE outbox(
-    id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, first INTEGER NOT NULL,
-    count INTEGER NOT NULL, frame BLOB NOT NULL, sum INTEGER
-);
-CREATE TABLE actions(
-    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
-);
-CREATE TABLE journal(
-    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
-);
-CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
-CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
-"""
 Rows = list[tuple[object, ...]]
 _pack = msgspec.msgpack.Encoder().encode
-
-
-def create_state(path: Path, incarnation: str) -> None:
-    connection = create(path, _TABLES)
-    put_about(connection, {"incarnation": incarnation, "generation": 0, "owner": "", "claimed": ""})
-    put_head(connection, Standing(Head(), epoch=0, deltas=0))
-    publish(connection, path)
-
-
-def is_new(path: Path) -> bool:
-    """Whether nobody has ever claimed this state."""
-    connection = open_existing(path)
-    try:
-        return read_head(connection, path) == Standing(Head(), epoch=0, deltas=0)
-    finally:
-        connection.close()
-
-
-class Standing(NamedTuple):
-    """The head as stored: beside where the partition stands, who may move it."""
-
-    head: Head
-    epoch: int
-    deltas: int  # so many rows of deltas there are: a lost one is missed
-
-
-def put_head(connection: apsw.Connection, standing: Standing) -> None:
-    values = (1, *standing.head, standing.epoch, standing.deltas)
-    row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
-def read_head(connection: apsw.Connection, path: Path) -> Standing:
-    row = connection.execute("SELECT * FROM head").fetchone()
-    if row is None:
-        raise damaged(path, "the head is missing")
-    values = cast(tuple[int, ...], verified(path, "the head", row))
-    return Standing(Head(*values[1:7]), values[7], values[8])
-
-
-def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
-    rows = [(name, value, check_of(name, value)) for name, value in facts.items()]
-    connection.executemany("REPLACE INTO about VALUES(?, ?, ?)", rows)
-
-
-def about(connection: apsw.Connection) -> dict[str, str]:
-    path = Path(connection.filename)
-    rows = connection.execute("SELECT * FROM about").fetchall()
-    pairs = [verified(path, "a row of about", row) for row in rows]
-    facts = {cast(str, name): cast(str, value) for name, value in pairs}
-    if not {"incarnation", "generation", "owner", "claimed"} <= facts.keys():
-        raise damaged(path, "a row of about is missing")
-    return facts
 
 
 class SqliteState:
@@ -138,12 +66,15 @@ class SqliteState:
 
     # Claiming.
 
-    def claim(self, partition: int, generation: int) -> Claim:
-        """Take the partition over. Whoever held it before is refused at its next commit."""
+    def claim(self, partition: int, generation: int, prepare: Callable[[], None]) -> Claim:
+        """Take the partition over. Whoever held it before is refused at its next commit.
+
+        `prepare` runs while nobody else can claim it, rescale it or commit to it.
+        """
         with self._lock, explained(self.path):
             self._begin_or_end_the_holder()
             with transaction(self._connection):
-                claim = self._claim(partition, generation)
+                claim = self._claim(partition, generation, prepare)
             self._count_deltas()
         self.folding(None)
         return claim
@@ -162,7 +93,7 @@ class SqliteState:
         finally:
             self._connection.set_busy_timeout(BUSY_MILLISECONDS)
 
-    def _claim(self, partition: int, generation: int) -> Claim:
+    def _claim(self, partition: int, generation: int, prepare: Callable[[], None]) -> Claim:
         facts = about(self._connection)
         self.predecessor = owner_of(facts)
         stored_generation = int(facts["generation"])
@@ -175,6 +106,7 @@ class SqliteState:
         if head.commits < self._witness.seen():
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
+        prepare()
         attempts, alone_until = self._attempts(facts, head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
         claimed: dict[str, str | int] = {
@@ -207,6 +139,28 @@ class SqliteState:
         text = os.pread(self._marker, 20, 0).strip()
         return int(text) if text.isdigit() else None
 
+    # Rescaling.
+
+    @contextmanager
+    def held(self, claim: Claim) -> Iterator[None]:
+        """Nobody claims or commits meanwhile. Fenced if somebody did before."""
+        with self._lock, explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._check_epoch(claim)
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def retire(self) -> None:
+        """While it is held: no claim is good any more, and there will be none."""
+        with explained(self.path):
+            head, epoch, deltas = read_head(self._connection, self.path)
+            put_head(self._connection, Standing(head, epoch + 1, deltas))
+            put_about(self._connection, {"retired": 1})
+            self._connection.execute("COMMIT")
+
     # Committing.
 
     def commit(self, claim: Claim, commit: Commit) -> None:
@@ -234,18 +188,22 @@ class SqliteState:
 
     def _is_done(self, claim: Claim, commit: Commit) -> bool:
         """Fenced if the partition has another owner. True for a commit that stands already."""
-        head, epoch, _ = read_head(self._connection, self.path)
-        if epoch != claim.epoch:
-            raise Fenced(
-                f"{self.path}: epoch {epoch} owns this partition, we have {claim.epoch}: "
-                "another worker took over; this one stops"
-            )
+        head = self._check_epoch(claim).head
         if head == commit.before:
             return False
         if head == commit.head:
             self._count_deltas()  # it was durable although it raised: nobody counted its delta
             return True
         raise damaged(self.path, f"the head is {head}, the commit expects {commit.before}")
+
+    def _check_epoch(self, claim: Claim) -> Standing:
+        standing = read_head(self._connection, self.path)
+        if standing.epoch != claim.epoch:
+            raise Fenced(
+                f"{self.path}: epoch {standing.epoch} owns this partition, we have {claim.epoch}: "
+                "another worker took over; this one stops"
+            )
+        return standing
 
     def _write(self, commit: Commit, letters: Rows, answers: Rows) -> None:
         execute, many = self._connection.execute, self._connection.executemany
@@ -306,9 +264,7 @@ class SqliteState:
             rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
             gone = [(r.agent, r.key) for r in part.records if r.gone]
             with transaction(self._connection):
-                head, epoch, deltas = read_head(self._connection, self.path)
-                if epoch != claim.epoch:
-                    raise Fenced(f"{self.path}: epoch {epoch} owns this partition")
+                head, epoch, deltas = self._check_epoch(claim)
                 many = self._connection.executemany
                 many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 many("DELETE FROM base WHERE agent=? AND key=?", gone)
@@ -366,13 +322,6 @@ class SqliteState:
             self._connection.close()
             self._witness.close()
             os.close(self._marker)
-
-
-def owner_of(facts: dict[str, str]) -> ProcessIdentity | None:
-    parts = facts.get("owner", "").split(" ")
-    if len(parts) != 3 or not parts[0].isdigit():
-        return None
-    return ProcessIdentity(int(parts[0]), int(parts[1]), parts[2])
 
 
 def checkpoint(path: Path) -> None:

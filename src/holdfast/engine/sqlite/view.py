@@ -21,7 +21,7 @@ from holdfast.engine.sqlite.checks import (
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
-from holdfast.engine.sqlite.state import about, owner_of, read_head
+from holdfast.engine.sqlite.standing import about, owner_of, read_head
 from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
@@ -67,6 +67,15 @@ class SqliteView:
     def incarnation(self) -> str:
         with self._lock, explained(self._path):
             return about(self._connection)["incarnation"]
+
+    def generation(self) -> int:
+        """How new the classes are that have folded here; 0 before the first."""
+        with self._lock, explained(self._path):
+            return int(about(self._connection)["generation"])
+
+    def is_retired(self) -> bool:
+        with self._lock, explained(self._path):
+            return "retired" in about(self._connection)
 
     def owner(self) -> str:
         with self._lock, explained(self._path):

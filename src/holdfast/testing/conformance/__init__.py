@@ -3,7 +3,8 @@
 import pytest
 
 # Before anything of it is imported, so that a failed assertion shows the values it compared.
-for _topic in ("workbench", "appends", "admissions", "stamps", "commits", "views", "claims"):
+_TOPICS = "workbench appends admissions stamps commits views claims rescales"
+for _topic in _TOPICS.split():
     pytest.register_assert_rewrite(f"holdfast.testing.conformance.{_topic}")
 
 from holdfast.testing.conformance.kit import EngineConformance  # noqa: E402

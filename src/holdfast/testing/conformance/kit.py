@@ -21,6 +21,7 @@ from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
+from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
 from holdfast.testing.conformance.views import ViewConformance
 
@@ -32,5 +33,6 @@ class EngineConformance(
     CommitConformance,
     ViewConformance,
     ClaimConformance,
+    RescaleConformance,
 ):
     """Every sentence of the engine port, as a test."""

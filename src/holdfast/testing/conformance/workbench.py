@@ -1,8 +1,8 @@
 """The workbench of the conformance kit: parcels, commits and a clock, made without user classes.
 
 What an engine stores is opaque to it, so events here are tags: short texts that a test can find
-again. The topics that use this are appends.py, admissions.py, stamps.py, commits.py, views.py and
-claims.py; what an adapter has to supply is said in conformance.py.
+again. The topics that use this are appends.py, admissions.py, stamps.py, commits.py, views.py,
+claims.py and rescales.py; what an adapter has to supply is said in kit.py.
 """
 
 from __future__ import annotations
@@ -221,13 +221,13 @@ class Owner:
 
     def prepare(self, records: Sequence[Record] = (), events: int = 0, **parts: object) -> Commit:
         """A commit that folds `events` more events; `parts` are further fields of Commit."""
-        changes = cast("dict[str, object]", parts.pop("head", {}))
-        head = self.head._replace(
-            position=self.head.position + events,
-            now=self.head.now + 1.0,
-            commits=self.head.commits + 1,
-            **changes,  # type: ignore[arg-type]
-        )
+        changes = {
+            "position": self.head.position + events,
+            "now": self.head.now + 1.0,
+            "commits": self.head.commits + 1,
+            **cast("dict[str, object]", parts.pop("head", {})),
+        }
+        head = self.head._replace(**changes)  # type: ignore[arg-type]
         delta = delta_frame(records).encode() if records else b""
         return Commit(
             before=self.head,

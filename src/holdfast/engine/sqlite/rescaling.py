@@ -1,0 +1,154 @@
+"""Rescaling a directory: new partitions beside the old ones, then one transaction of the catalog.
+
+Who holds the state of a partition (`SqliteState.held`) keeps everybody from claiming it, from
+committing to it and from opening its intake. A rescaling holds them all until it is done, so what
+it has found drained stays drained.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.engine import inheritance
+from holdfast.engine.faults import FaultPoints
+from holdfast.engine.port import Claim
+from holdfast.engine.sqlite import segment
+from holdfast.engine.sqlite.catalog import SqliteCatalog
+from holdfast.engine.sqlite.checks import check_of
+from holdfast.engine.sqlite.files import damaged, discard, explained, publish, sync_path
+from holdfast.engine.sqlite.folders import folder_of, fresh_incarnation, make_folder
+from holdfast.engine.sqlite.inbox import SqliteInbox
+from holdfast.engine.sqlite.standing import begin_state
+from holdfast.engine.sqlite.state import SqliteState
+from holdfast.engine.sqlite.view import SqliteView
+from holdfast.errors import HoldfastError
+from holdfast.model.keys import Layout
+from holdfast.stepping.commit import Letter, Record
+
+_log = logging.getLogger("holdfast.engine")
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Parent(NamedTuple):
+    claim: Claim
+    owned: SqliteState
+    view: SqliteView
+    inbox: SqliteInbox
+
+
+def rescale(
+    root: Path,
+    catalog: SqliteCatalog,
+    parents: Sequence[Parent],
+    partitions: int,
+    faults: FaultPoints,
+) -> None:
+    """1 hold every parent, 2 check, 3 make children durable, 4 switch, 5 retire the parents.
+
+    A crash before the switch leaves folders that no catalog knows; the next attempt removes them.
+    After it nobody can claim a parent, so that an epoch which was not raised any more is nobody's.
+    """
+    with ExitStack() as held:
+        for parent in parents:
+            held.enter_context(parent.owned.held(parent.claim))
+        before = catalog.layout
+        _check(before, parents)
+        after = Layout.even(partitions, first=before.numbers.stop)
+        faults("rescale.before")
+        made: list[Path] = []
+        try:
+            with explained(root):
+                _make_children(root, parents, before, after, made)
+            catalog.switch(after, faults)
+        except BaseException:
+            if catalog.layout != after:
+                for folder in made:
+                    shutil.rmtree(folder, ignore_errors=True)
+            raise
+        faults("rescale.after")
+        for parent in parents:
+            try:
+                parent.owned.retire()
+            except HoldfastError as trouble:
+                _log.warning("it is retired all the same: %s", trouble)
+
+
+def _check(layout: Layout, parents: Sequence[Parent]) -> None:
+    views = {parent.claim.partition: parent.view for parent in parents}
+    if list(views) != list(layout.numbers):
+        raise inheritance.not_claimed(layout, views)
+    for parent in parents:
+        number = parent.claim.partition
+        if not parent.inbox.head().closed:
+            raise inheritance.intake_open(number)
+        if parent.view.outbox():
+            raise inheritance.not_drained(number, "its outbox is not empty")
+        parent.view.check()
+    inheritance.check_drained(views)
+
+
+def _make_children(
+    root: Path, parents: Sequence[Parent], before: Layout, after: Layout, made: list[Path]
+) -> None:
+    heads = [parent.view.head() for parent in parents]
+    generation = max(parent.view.generation() for parent in parents)
+    stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
+    dedupe = inheritance.union(parent.inbox.dedupe() for parent in parents)
+    buried = [parent.view.letters() for parent in parents]
+    records = _records(root, parents, before, after)
+    for number, parts in groupby(records, key=itemgetter(0)):
+        slots = after.slots_by_number[number]
+        folder = make_folder(root, number)
+        made.append(folder)
+        incarnation = fresh_incarnation(number)
+        segment.create_first(folder / "inbox", incarnation, stamp, dedupe.of(slots))
+        letters = inheritance.letters_of(slots, buried)
+        path = folder / "state.db"
+        connection = begin_state(
+            path, incarnation, generation, inheritance.first_head(heads, letters)
+        )
+        try:
+            with explained(path):
+                for _, part in parts:
+                    rows = [(*r, check_of(*r)) for r in map(inheritance.moved, part)]
+                    connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                for letter in letters:
+                    connection.execute("INSERT INTO letters VALUES(?, ?, ?, ?)", _row(letter))
+            publish(connection, path)
+        except BaseException:
+            discard(connection, path)
+            raise
+    sync_path(root)
+
+
+def _row(letter: Letter) -> tuple[int, int, bytes, int]:
+    body = _pack(letter)
+    return letter.id, 0, body, check_of(letter.id, body)
+
+
+def _records(
+    root: Path, parents: Sequence[Parent], before: Layout, after: Layout
+) -> Iterator[tuple[int, list[Record]]]:
+    """What each child gets of each parent whose slots it shares: each parent is read once."""
+    for parent, own in zip(parents, before.partitions, strict=True):
+        shares: dict[int, list[Record]] = {
+            number: []
+            for number, slots in after.slots_by_number.items()
+            if slots.start < own.stop and own.start < slots.stop
+        }
+        for record in parent.view.records():
+            child = after.partition_of(record.key)
+            if child not in shares:
+                path = folder_of(root, parent.claim.partition) / "state.db"
+                raise damaged(path, f"{record.agent}/{record.key} does not belong here")
+            shares[child].append(record)
+        yield from shares.items()

@@ -1,0 +1,110 @@
+"""What a state file says of itself: its tables, its head, its owner and other facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import apsw
+
+from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.files import create, damaged, open_existing
+from holdfast.engine.sqlite.locks import ProcessIdentity
+from holdfast.stepping.commit import Head
+
+_TABLES = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
+CREATE TABLE head(
+    one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, deltas INTEGER,
+    sum INTEGER
+);
+CREATE TABLE base(
+    agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
+    sum INTEGER, PRIMARY KEY(agent, key)
+) WITHOUT ROWID;
+CREATE TABLE delta(id INTEGER PRIMARY KEY, frame BLOB NOT NULL, sum INTEGER);
+CREATE TABLE sent(destination INTEGER PRIMARY KEY, next INTEGER NOT NULL, sum INTEGER NOT NULL);
+CREATE TABLE outbox(
+    id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, first INTEGER NOT NULL,
+    count INTEGER NOT NULL, frame BLOB NOT NULL, sum INTEGER
+);
+CREATE TABLE actions(
+    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
+);
+CREATE TABLE journal(
+    first INTEGER PRIMARY KEY, count INTEGER, now REAL, frame BLOB NOT NULL, sum INTEGER
+);
+CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
+CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
+"""
+
+
+class Standing(NamedTuple):
+    """The head as stored: beside where the partition stands, who may move it."""
+
+    head: Head
+    epoch: int
+    deltas: int  # so many rows of deltas there are: a lost one is missed
+
+
+def put_head(connection: apsw.Connection, standing: Standing) -> None:
+    values = (1, *standing.head, standing.epoch, standing.deltas)
+    row = (*values, check_of(*values))
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def read_head(connection: apsw.Connection, path: Path) -> Standing:
+    row = connection.execute("SELECT * FROM head").fetchone()
+    if row is None:
+        raise damaged(path, "the head is missing")
+    values = cast(tuple[int, ...], verified(path, "the head", row))
+    return Standing(Head(*values[1:7]), values[7], values[8])
+
+
+def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
+    rows = [(name, value, check_of(name, value)) for name, value in facts.items()]
+    connection.executemany("REPLACE INTO about VALUES(?, ?, ?)", rows)
+
+
+def about(connection: apsw.Connection) -> dict[str, str]:
+    path = Path(connection.filename)
+    rows = connection.execute("SELECT * FROM about").fetchall()
+    pairs = [verified(path, "a row of about", row) for row in rows]
+    facts = {cast(str, name): cast(str, value) for name, value in pairs}
+    if not {"incarnation", "generation", "owner", "claimed"} <= facts.keys():
+        raise damaged(path, "a row of about is missing")
+    return facts
+
+
+def begin_state(
+    path: Path, incarnation: str, generation: int = 0, head: Head | None = None
+) -> apsw.Connection:
+    """A new state file, to be filled and published."""
+    connection = create(path, _TABLES)
+    facts: dict[str, str | int] = {
+        "incarnation": incarnation,
+        "generation": generation,
+        "owner": "",
+        "claimed": "",
+    }
+    put_about(connection, facts)
+    put_head(connection, Standing(head or Head(), epoch=0, deltas=0))
+    return connection
+
+
+def is_unclaimed(path: Path, *, empty: bool) -> bool:
+    """Whether nobody has ever claimed this state, and with `empty`, it has inherited nothing."""
+    connection = open_existing(path)
+    try:
+        standing = read_head(connection, path)
+        return standing.epoch == 0 and (standing.head == Head() or not empty)
+    finally:
+        connection.close()
+
+
+def owner_of(facts: dict[str, str]) -> ProcessIdentity | None:
+    parts = facts.get("owner", "").split(" ")
+    if len(parts) != 3 or not parts[0].isdigit():
+        return None
+    return ProcessIdentity(int(parts[0]), int(parts[1]), parts[2])
