@@ -47,7 +47,7 @@ class MemoryCatalog:
 
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
         if self.closed:
-            raise UsageError("this handle is closed, and its data is gone: open another")
+            raise UsageError("this handle is closed: open another")
         with self._lock:
             known = {s.fingerprint: i for i, s in self._schemas.items()}
             for schema in schemas:
@@ -232,7 +232,7 @@ class MemoryEngine:
     ) -> list[Taken | Exception]:
         with self._turn(partition, wait_seconds):
             self._faults("append.before")
-            self._faults("append.inside")
+            self._faults("append.inside")  # nothing is durable here: there is no more to it
             results = self._take(partition, parcels, self._clock())
             self._faults("append.after")
         self._tell(partition)
@@ -251,7 +251,9 @@ class MemoryEngine:
     def _take(
         self, partition: int, parcels: Sequence[Parcel], now: Instant
     ) -> list[Taken | Exception]:
-        return [self._append_one(self._partitions[partition], p, now) for p in parcels]
+        part = self._partitions[partition]
+        with part.whole:
+            return [self._append_one(part, parcel, now) for parcel in parcels]
 
     def _append_one(self, part: MemoryPartition, parcel: Parcel, now: Instant) -> Taken | Exception:
         try:
@@ -280,7 +282,7 @@ class MemoryEngine:
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         for number in wanted:
-            with self._part(number).whole:
+            with self._turn(number, APPEND_SECONDS):
                 if number in self._granted:
                     continue
                 claim = self._claim(number, generation)
@@ -306,20 +308,29 @@ class MemoryEngine:
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
-            part = self._part(claim.partition)
             self._faults("commit.before")
-            with part.whole:
+            with self._turn(claim.partition, APPEND_SECONDS):
                 self._faults("commit.inside")
-                self._commit_one(part, claim, commit)
+                self._commit_one(claim, commit)
                 self._faults("commit.after")
 
-    def _commit_one(self, part: MemoryPartition, claim: Claim, commit: Commit) -> None:
+    def _commit_one(self, claim: Claim, commit: Commit) -> None:
+        part = self._partitions[claim.partition]
+        with part.whole:
+            if not self._stands(part, claim, commit):
+                self._write(part, commit)
+
+    def _stands(self, part: MemoryPartition, claim: Claim, commit: Commit) -> bool:
+        """Whether it was made before, by one who heard of some trouble and repeats it."""
         if part.epoch != claim.epoch:
             raise Fenced(f"partition {claim.partition} was claimed again")
-        if part.committed != commit.before:
-            if part.committed == commit.head:
-                return  # it stands: a repeat after some trouble
-            raise Fenced(f"partition {claim.partition} is at {part.committed}: somebody committed")
+        if part.committed == commit.before:
+            return False
+        if part.committed == commit.head:
+            return True
+        raise Fenced(f"partition {claim.partition} is at {part.committed}: somebody committed")
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
         for record in commit.records:
             if record.gone:
                 part.states.pop((record.agent, record.key), None)
@@ -373,7 +384,7 @@ class MemoryEngine:
 
     def _part(self, partition: int) -> MemoryPartition:
         if self._closed:
-            raise UsageError("this handle is closed, and its data is gone: open another")
+            raise UsageError("this handle is closed: open another")
         return self._partitions[partition]
 
     def close(self) -> None:
