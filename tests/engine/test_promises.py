@@ -1,6 +1,5 @@
-"""Goal: every sentence of the engine port is shown by a test of the kit; a new one without fails."""
+"""Goal: every sentence of the engine port is shown by a test of the kit; a new one needs one."""
 
-import ast
 from pathlib import Path
 
 from holdfast.engine import port
@@ -13,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "The runtime folds the one into the other": "tests/runtime/test_troubles.py",
     "Changed through the engine's URL": "tests/docs/test_bounds.py",
-    "the runtime's: past it a partition waits for its relay": "tests/runtime/test_semantics_messages.py",
+    "past it a partition waits for its relay": "tests/runtime/test_semantics_messages.py",
 }
 NOT_GUARANTEED = [
     "that an append which raised anything but a refusal did not happen: send it again, it dedupes",
@@ -80,12 +79,10 @@ class Engine:
         A paragraph.
         """
 '''
-    ast.parse(source)
     found = sentences_of(source)
-    assert sorted(found.promised) == sorted(
-        ["A port", "It keeps", "one thing", "another thing", "A third"]
-        + ["Does it", "Raises", "and more", "A paragraph", "a comment"]
-    )
+    of_the_module = ["A port", "It keeps", "one thing", "another thing", "A third"]
+    of_the_call = ["Does it", "Raises", "and more", "A paragraph"]
+    assert found.promised == [*of_the_module, *of_the_call, "a comment"]
     assert found.not_promised == ["speed", "taste"]
 
 
