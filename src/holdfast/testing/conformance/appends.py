@@ -25,7 +25,10 @@ from holdfast.testing.conformance.workbench import (
 )
 
 LARGE_BYTES = 32 * 1024 * 1024
-ODD_NAMES = ["d-ä", "🚁 7", "ﬁ", "a/b", "'; --", "nul\0inside", " ", "x" * 256, "\u202eright"]
+ODD_NAMES = [
+    *["d-ä", "D-Ä", "d-a\u0308", "🚁 7", "ﬁ", "fi", "a/b", "'; --", "nul\0inside"],
+    *["", " ", "a ", "a", "x" * 256, "x" * 255, "\u202eright", "~", "0", "00", "None"],
+]
 
 
 class AppendConformance(Workbench):

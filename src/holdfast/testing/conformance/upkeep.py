@@ -16,6 +16,7 @@ from holdfast.stepping.commit import Issued
 from holdfast.testing.conformance.commits import framed
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
+    WAIT_SECONDS,
     HandClock,
     Owner,
     Workbench,
@@ -103,10 +104,12 @@ class UpkeepConformance(Workbench):
         owner = Owner.of(engine)
         rounds = 40
         done = threading.Event()
+        tidied = threading.Semaphore(0)
 
         def work() -> None:
             try:
                 for i in range(rounds):
+                    assert tidied.acquire(timeout=WAIT_SECONDS), "upkeep does not come to an end"
                     append(engine, parcel([f"{i}"]))
                     owner.commit([record("d-1", "x", i + 1)], events=1)
             finally:
@@ -115,15 +118,18 @@ class UpkeepConformance(Workbench):
         def upkeep() -> None:
             while not done.is_set():
                 engine.maintain()
+                tidied.release()
 
         def read() -> None:
             view = engine.view(0)
+            seen = 0
             while not done.is_set():
                 first = view.inbox_first()
+                assert first >= seen, "what was forgotten is back"
+                seen = first
                 frames = view.frames(first, 100)
                 for before, after in pairwise(frames):
                     assert after.first == before.first + before.count, "a gap in what was read"
-                assert view.inbox_first() >= first
 
         together(work, upkeep, upkeep, read)
         assert engine.view(0).head().position == rounds
