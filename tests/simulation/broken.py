@@ -86,10 +86,10 @@ def fence_is_ignored(patch: Patch) -> None:
     """A worker that was taken over from can still commit."""
     commit_one = MemoryEngine._commit_one
 
-    def unfenced(self: MemoryEngine, part: MemoryPartition, claim: Any, commit: Commit) -> None:
+    def unfenced(self: MemoryEngine, claim: Claim, commit: Commit) -> None:
+        part = self._partitions[claim.partition]
         commit_one(
             self,
-            part,
             dataclasses.replace(claim, epoch=part.epoch),
             dataclasses.replace(commit, before=part.committed),
         )
@@ -141,10 +141,11 @@ def position_is_derived_from_rows(patch: Patch) -> None:
     """The next position is counted from the rows that retention has left."""
     append_one = MemoryEngine._append_one
 
-    def counted(self: MemoryEngine, partition: int, parcel: Parcel) -> Taken | Exception:
-        part = self._partitions[partition]
+    def counted(
+        self: MemoryEngine, part: MemoryPartition, parcel: Parcel, now: Instant
+    ) -> Taken | Exception:
         part.next = part.inbox[-1].first + part.inbox[-1].count if part.inbox else 0
-        return append_one(self, partition, parcel)
+        return append_one(self, part, parcel, now)
 
     patch.setattr(MemoryEngine, "_append_one", counted)
 

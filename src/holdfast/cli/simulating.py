@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import click
@@ -86,7 +87,7 @@ def _many(
     for tally in campaign.tallies(first, count, None if minutes is None else minutes * 60.0):
         total.merge(tally)
         total.seconds = time.monotonic() - began
-        if click.get_text_stream("stderr").isatty():
+        if sys.stderr.isatty():
             click.echo(f"\r{total.seeds} seeds, {len(total.failing)} fail ", nl=False, err=True)
     return total
 

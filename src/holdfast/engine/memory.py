@@ -6,11 +6,13 @@ import threading
 import uuid
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from holdfast.engine import inheritance
 from holdfast.engine.admission import SourceRow, admit
+from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -24,7 +26,7 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import NEVER, Clock, Instant, next_stamp, system_clock
-from holdfast.errors import Backlog, Fenced, HoldfastError, OutdatedCode, UsageError
+from holdfast.errors import Backlog, Busy, Fenced, HoldfastError, OutdatedCode, UsageError
 from holdfast.model.keys import Layout, slot_of
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
@@ -41,11 +43,14 @@ class MemoryCatalog:
         self.retired: dict[int, range] = {}
         self._schemas: dict[int, Schema] = {}
         self._lock = threading.Lock()
+        self.closed = False
 
     def schemas(self) -> dict[int, Schema]:
         return dict(self._schemas)
 
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+        if self.closed:
+            raise UsageError("this handle is closed: open another")
         with self._lock:
             known = {s.fingerprint: i for i, s in self._schemas.items()}
             for schema in schemas:
@@ -126,48 +131,67 @@ class MemoryPartition:
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
-    whole: threading.Lock = field(default_factory=threading.Lock)  # no commit is half done
+    whole: threading.RLock = field(default_factory=threading.RLock)  # nothing in it is half done
 
     def head(self) -> Head:
-        return self.committed
+        with self.whole:
+            return self.committed
 
     def inbox_next(self) -> int:
-        return self.next
+        with self.whole:
+            return self.next
 
     def inbox_first(self) -> int:
-        return self.inbox[0].first if self.inbox else self.next
+        with self.whole:
+            return self.inbox[0].first if self.inbox else self.next
 
     def record(self, agent: str, key: str) -> Record | None:
-        return self.states.get((agent, key))
+        with self.whole:
+            return self.states.get((agent, key))
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         with self.whole:
             return iter([r for r in self.states.values() if agent in (None, r.agent)])
 
     def frames(self, first: int, most: int) -> list[StoredFrame]:
-        return _holding(self.inbox, first, most)
+        with self.whole:
+            start = stop = _holding(self.inbox, first)
+            events = 0
+            while stop < len(self.inbox) and events < most:
+                events += self.inbox[stop].count
+                stop += 1
+            return self.inbox[start:stop]
 
     def journal(self, first: int, most: int) -> list[Journalled]:
-        return _holding(self.journalled, first, most)
+        with self.whole:
+            start = _holding(self.journalled, first)
+            return self.journalled[start : start + most]
 
     def actions(self, first: int, most: int) -> list[Issued]:
-        return _holding(self.issued, first, most)
+        with self.whole:
+            start = _holding(self.issued, first)
+            return self.issued[start : start + most]
 
     def letters(self) -> list[tuple[Letter, bool]]:
-        return list(self.dead.values())
+        with self.whole:
+            return list(self.dead.values())
 
     def letter(self, letter_id: int) -> Letter | None:
-        letter, redriven = self.dead.get(letter_id, (None, False))
-        return None if redriven else letter
+        with self.whole:
+            letter, redriven = self.dead.get(letter_id, (None, False))
+            return None if redriven else letter
 
     def answer(self, position: int) -> Answer | None:
-        return self.answers.get(position)
+        with self.whole:
+            return self.answers.get(position)
 
     def sent_next(self) -> dict[int, int]:
-        return dict(self.numbers)
+        with self.whole:
+            return dict(self.numbers)
 
     def marks(self) -> dict[str, int]:
-        return dict(self.ledger.marks)
+        with self.whole:
+            return dict(self.ledger.marks)
 
     def incarnation(self) -> str:
         return self.born
@@ -193,12 +217,12 @@ def _child(parents: Collection[MemoryPartition], slots: range) -> MemoryPartitio
     return child
 
 
-def _holding(runs: list[R], first: int, most: int) -> list[R]:
-    """Runs from the one that holds `first` on. They are long: searched, not walked."""
+def _holding(runs: list[R], first: int) -> int:
+    """Where the run is that holds `first`, or comes next. They are long: searched, not walked."""
     start = max(0, bisect_right(runs, first, key=lambda run: run.first) - 1)
     if start < len(runs) and runs[start].first + runs[start].count <= first:
         start += 1
-    return runs[start : start + most]
+    return start
 
 
 class MemoryEngine:
@@ -216,10 +240,12 @@ class MemoryEngine:
         partitions: int = 1,
         limits: Limits | None = None,
         clock: Clock = system_clock,
+        faults: FaultPoints = no_faults,
     ) -> None:
         self.limits = limits or Limits()
         self.catalog = MemoryCatalog(fleet, partitions)
         self._clock = clock
+        self._faults = faults
         self._partitions = [MemoryPartition() for _ in range(partitions)]
         self._granted: set[int] = set()
         self._changed = threading.Condition()
@@ -229,23 +255,40 @@ class MemoryEngine:
     def append(
         self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
     ) -> list[Taken | Exception]:
-        with self._changed:
-            self._check_open()
-            results = [self._append_one(partition, parcel) for parcel in parcels]
-            if partition in self._granted:
-                self._woken = True
-                self._changed.notify_all()
-            return results
+        with self._turn(partition, wait_seconds):
+            self._faults("append.before")
+            self._faults("append.inside")  # nothing is durable here: there is no more to it
+            results = self._take(partition, parcels, self._clock())
+            self._faults("append.after")
+        self._tell(partition)
+        return results
 
-    def _append_one(self, partition: int, parcel: Parcel) -> Taken | Exception:
+    @contextmanager
+    def _turn(self, partition: int, seconds: float) -> Iterator[None]:
+        whole = self._part(partition).whole
+        if not whole.acquire(timeout=seconds):
+            raise Busy(f"partition {partition}: other threads append without a pause: try again")
+        try:
+            yield
+        finally:
+            whole.release()
+
+    def _take(
+        self, partition: int, parcels: Sequence[Parcel], now: Instant
+    ) -> list[Taken | Exception]:
         part = self._partitions[partition]
+        with part.whole:
+            return [self._append_one(part, parcel, now) for parcel in parcels]
+
+    def _append_one(self, part: MemoryPartition, parcel: Parcel, now: Instant) -> Taken | Exception:
         try:
             if part.closed and parcel.mark is None:
-                raise inheritance.refuses(f"partition {partition}")
+                raise inheritance.refuses("this partition")
             waiting = part.next - part.committed.position
             if parcel.external and waiting >= self.limits.backlog_events_max:
                 raise Backlog(f"{waiting:,} events wait to be folded, the bound: send slower")
-            stamp = part.stamp if part.closed else self._next_stamp(part)
+            jump = self.limits.clock_jump_seconds_max
+            stamp = part.stamp if part.closed else next_stamp(part.stamp, now, jump)
             fresh = admit(parcel, part.ledger, stamp.wall, self.limits.sources_max)
         except HoldfastError as refusal:
             return refusal
@@ -257,45 +300,69 @@ class MemoryEngine:
             part.stamp = stamp
         return Taken(part.next, count, stamp.wall)
 
-    def _next_stamp(self, part: MemoryPartition) -> Instant:
-        return next_stamp(part.stamp, self._clock(), self.limits.clock_jump_seconds_max)
+    def _tell(self, partition: int) -> None:
+        """An append ends the wait of whoever folds the partition."""
+        if partition in self._granted:
+            self.wake()
 
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
-        with self._changed:
-            return self._partitions[partition].frames(position, max(1, events_max // 64))
+        return self._part(partition).frames(position, events_max)
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         for number in wanted:
-            if number not in self._granted:
-                part = self._partitions[number]
-                if number in self.catalog.retired:
-                    raise Fenced(f"partition {number} is retired: the fleet was rescaled")
-                if part.generation > generation:
-                    raise OutdatedCode(
-                        f"partition {number}: newer classes have folded here (schema generation "
-                        f"{part.generation}, this program has {generation})"
-                    )
+            with self._turn(number, APPEND_SECONDS):
+                if number in self._granted:
+                    continue
+                claim = self._claim(number, generation)
                 self._granted.add(number)
-                part.generation = generation
-                part.epoch += 1
-                part.closed = False
-                yield Granted(Claim(number, part.epoch, part.born, attempts=0, alone=False))
+            yield Granted(claim)
+
+    def _claim(self, number: int, generation: int) -> Claim:
+        part = self._partitions[number]
+        if number in self.catalog.retired:
+            raise Fenced(f"partition {number} is retired: the fleet was rescaled")
+        if part.generation > generation:
+            raise OutdatedCode(
+                f"partition {number}: newer classes have folded here (schema generation "
+                f"{part.generation}, this program has {generation})"
+            )
+        part.generation = generation
+        part.epoch += 1
+        part.closed = False
+        return Claim(number, part.epoch, part.born, attempts=0, alone=False)
 
     def load(self, claim: Claim) -> Loaded:
-        part = self._partitions[claim.partition]
-        outbox = [(d, first, n, frame) for (d, first), (n, frame) in sorted(part.outbox.items())]
-        return Loaded(part.committed, dict(part.numbers), outbox, part.records(), part.stamp)
+        part = self._part(claim.partition)
+        with part.whole:
+            outbox = [(to, first, n, f) for (to, first), (n, f) in sorted(part.outbox.items())]
+            numbers = dict(part.numbers)
+            return Loaded(part.committed, numbers, outbox, part.records(), part.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
-        with self._changed:
-            for claim, commit in batches:
-                part = self._partitions[claim.partition]
-                with part.whole:
-                    self._commit_one(part, claim, commit)
+        for claim, commit in batches:
+            self._faults("commit.before")
+            with self._turn(claim.partition, APPEND_SECONDS):
+                self._faults("commit.inside")
+                self._commit_one(claim, commit)
+                self._faults("commit.after")
 
-    def _commit_one(self, part: MemoryPartition, claim: Claim, commit: Commit) -> None:
-        if part.epoch != claim.epoch or part.committed != commit.before:
+    def _commit_one(self, claim: Claim, commit: Commit) -> None:
+        part = self._partitions[claim.partition]
+        with part.whole:
+            if not self._stands(part, claim, commit):
+                self._write(part, commit)
+
+    def _stands(self, part: MemoryPartition, claim: Claim, commit: Commit) -> bool:
+        """Whether it was made before, by one who heard of some trouble and repeats it."""
+        if part.epoch != claim.epoch:
             raise Fenced(f"partition {claim.partition} was claimed again")
+        if part.committed == commit.before:
+            return False
+        if part.committed == commit.head:
+            return True
+        raise Fenced(f"partition {claim.partition} is at {part.committed}: somebody committed")
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
         for record in commit.records:
             if record.gone:
                 part.states.pop((record.agent, record.key), None)
@@ -320,14 +387,15 @@ class MemoryEngine:
     # Rescaling.
 
     def close_intake(self, claim: Claim) -> None:
-        with self._changed:
+        with self._turn(claim.partition, APPEND_SECONDS):
             part = self._claimed(claim)
             if not part.closed:
-                part.stamp = self._next_stamp(part)
+                jump = self.limits.clock_jump_seconds_max
+                part.stamp = next_stamp(part.stamp, self._clock(), jump)
             part.closed = True
 
     def open_intake(self, claim: Claim) -> None:
-        with self._changed:
+        with self._turn(claim.partition, APPEND_SECONDS):
             self._claimed(claim).closed = False
 
     def _claimed(self, claim: Claim) -> MemoryPartition:
@@ -338,7 +406,9 @@ class MemoryEngine:
 
     def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
         """1 check claims, 2 check that nothing waits, 3 make children, 4 let them take over."""
-        with self._changed:
+        with ExitStack() as turns:
+            for claim in claims:
+                turns.enter_context(self._turn(claim.partition, APPEND_SECONDS))
             before = self.catalog.layout
             parents = {claim.partition: self._claimed(claim) for claim in claims}
             if parents.keys() != set(before.numbers):
@@ -361,8 +431,7 @@ class MemoryEngine:
         """An event that kills this process takes the data along: there is nobody to tell."""
 
     def view(self, partition: int) -> MemoryPartition:
-        self._check_open()
-        return self._partitions[partition]
+        return self._part(partition)
 
     def wait(self, seconds: float) -> None:
         with self._changed:
@@ -377,8 +446,8 @@ class MemoryEngine:
     def maintain(self) -> None:
         """Forget what retention no longer keeps, as the engines on disk do."""
         oldest = self._clock().wall - self.limits.retain_seconds
-        with self._changed:
-            for part in self._partitions:
+        for part in self._partitions:
+            with part.whole:
                 folded = [f for f in part.inbox if f.first + f.count <= part.committed.position]
                 past = sum(1 for frame in folded if frame.stamp < oldest)
                 size = sum(len(frame.frame) for frame in folded[past:])
@@ -388,10 +457,11 @@ class MemoryEngine:
                 del part.inbox[:past]
                 part.issued = [one for one in part.issued if one.now >= oldest]
 
-    def _check_open(self) -> None:
+    def _part(self, partition: int) -> MemoryPartition:
         if self._closed:
-            raise UsageError("this handle is closed, and its data is gone: open another")
+            raise UsageError("this handle is closed: open another")
+        return self._partitions[partition]
 
     def close(self) -> None:
-        self._closed = True
+        self._closed = self.catalog.closed = True
         self._granted.clear()

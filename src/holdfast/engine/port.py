@@ -2,21 +2,29 @@
 
 An engine keeps, per partition, an *inbox* (frames in append order, with a stored counter of
 positions) and a *state* (records of agents, outputs, and the head: the position reached). The
-runtime folds the one into the other and never touches storage by itself.
+runtime folds the one into the other and never touches storage by itself. What an engine stores is
+opaque to it.
 
 Guaranteed by every engine:
 - `append` returns after its events are durable, all of a parcel or none; order of append is order
   of positions; a repeat of a (source, seq) or of a message number is a no-op.
 - `commit` makes everything in it durable at once, or nothing. It is refused with `Fenced` when a
   later claim exists, also when that claim was made while this commit was under way.
-- `read` and every `View` show only what is durable and committed; neither blocks a writer.
-- numbers of partitions are never used twice. After `rescale` the old partitions are retired: they
+- `read` and every `View` show only what is durable and committed; neither blocks a writer. Whoever
+  has seen a part of an append or commit sees all of it; a `View` never goes back in one process.
+- A call that ends in a crash has happened wholly or not at all, and leaves what was before.
+- Stamps never go back; a clock that leaps ahead is refused.
+- `append`, `read`, `view`, `wake` and `maintain` may be called from any thread at any time.
+- After `close` every call that would read or write is refused with `UsageError`; `wake`,
+  `maintain` and another `close` do nothing.
+- Numbers of partitions are never used twice. After `rescale` the old partitions are retired: they
   can be read for ever, and take no commit, no claim and no event from outside any more.
 
 Not guaranteed:
 - that an append which raised anything but a refusal did not happen: send it again, it dedupes.
 - that two partitions commit together; order between partitions; fairness between sources.
-- that a `View` is current: it is committed, and never goes back within one process.
+- that a `View` is current; that it can be read after its engine was closed.
+- that the other calls of one claim may overlap: its owner makes them one after the other.
 """
 
 from __future__ import annotations
@@ -51,13 +59,13 @@ class Limits:
     """Bounds, each with a defined refusal. Changed through the engine's URL."""
 
     backlog_events_max: int = 2_000_000  # external sends past it: Backlog
-    outbox_messages_max: int = 200_000  # past it the partition folds nothing until relayed
+    outbox_messages_max: int = 200_000  # the runtime's: past it a partition waits for its relay
     sources_max: int = 10_000  # a new source past it: TooManySources
-    disk_reserve_bytes: int = 64 * 1024 * 1024  # messages stop at it, external sends at twice it
+    disk_reserve_bytes: int = 64 * 1024 * 1024  # DiskFull: messages at it, sends at twice it
     clock_jump_seconds_max: float = 3600.0  # a larger jump forward: ClockJumped
     segment_bytes: int = 64 * 1024 * 1024
-    retain_seconds: float = 7 * 24 * 3600.0  # folded events, actions and answers kept at least
-    retain_bytes: int = 4 * 1024**3  # per inbox; folded segments past it go first
+    retain_seconds: float = 7 * 24 * 3600.0  # so long folded events and actions are kept
+    retain_bytes: int = 4 * 1024**3  # per inbox; past it folded events go earlier, others never
 
 
 class Mark(NamedTuple):
@@ -73,14 +81,14 @@ class Parcel:
 
     frame: Frame
     encoded: bytes
-    source: str | None = None
+    source: str | None = None  # without one nothing is a repeat
     seqs: range | Sequence[int] = range(0)
     mark: Mark | None = None
-    external: bool = True
+    external: bool = True  # what is not external passes the bound of the backlog
 
 
 class Taken(NamedTuple):
-    """Where a parcel's events went: positions before `next` include them all."""
+    """Where a parcel's events went: positions before `next` include them all, repeats too."""
 
     next: int
     new: int  # how many were not repeats
@@ -94,8 +102,8 @@ class Claim:
     partition: int
     epoch: int
     incarnation: str
-    attempts: int  # how often a worker died while folding at this very position
-    alone: bool  # such deaths happened before: fold one event per commit
+    attempts: int  # how often a worker died while folding at this very position; anew once alone
+    alone: bool  # the third such death was here or shortly before: fold one event per commit
 
 
 class Granted(NamedTuple):
@@ -122,7 +130,7 @@ class View(Protocol):
     def inbox_first(self) -> int: ...  # older events are past retention
     def record(self, agent: str, key: str) -> Record | None: ...
     def records(self, agent: str | None = None) -> Iterator[Record]: ...
-    def frames(self, first: int, most: int) -> list[StoredFrame]: ...
+    def frames(self, first: int, most: int) -> list[StoredFrame]: ...  # as `read` gives them
     def journal(self, first: int, most: int) -> list[Journalled]: ...
     def actions(self, first: int, most: int) -> list[Issued]: ...
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
@@ -149,7 +157,7 @@ class Catalog(Protocol):
 
     def schemas(self) -> dict[int, Schema]: ...
     def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
-        """Ids by fingerprint; new schemas are stored."""
+        """Ids by fingerprint; new schemas are stored, with higher ids than all before them."""
 
 
 class Engine(Protocol):
@@ -168,18 +176,29 @@ class Engine(Protocol):
         """
 
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
-        """Frames from the one that holds `position` on, about `events_max` events of them."""
+        """Frames from the one that holds `position` on: none only where nothing is yet.
+
+        It ends with the frame that reaches `events_max`, at the latest.
+        """
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         """Changes in what this process may fold; called often, cheap when nothing changed.
 
-        `generation` is how new the caller's classes are; OutdatedCode where newer ones folded.
+        A grant is a new claim with a higher epoch. Of several who claim, one can commit. Who was
+        fenced is told once and does not claim again. Busy where the owner leaves no moment for it:
+        call again. `generation` is how new the caller's classes are; OutdatedCode where newer ones
+        folded.
         """
 
-    def load(self, claim: Claim) -> Loaded: ...
+    def load(self, claim: Claim) -> Loaded:
+        """All that was committed, for whoever folds on."""
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
-        """Each batch atomically. Raises Fenced; DiskFull leaves nothing behind, so repeat it."""
+        """Each batch atomically. Raises Fenced; DiskFull leaves nothing behind, so repeat it.
+
+        A commit from another head than the stored one is refused. One that stands already is done:
+        after any trouble but Fenced it may be repeated.
+        """
 
     # Rescaling. Only with the capability `rescales`.
 
@@ -202,17 +221,26 @@ class Engine(Protocol):
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:
-        """Note that user code runs at `position` now (None: no longer): finds events that kill."""
+        """Note that user code runs at `position` now (None: no longer): finds events that kill.
+
+        It outlives the process, not the machine.
+        """
 
     def view(self, partition: int) -> View: ...
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something was appended to a partition granted here, or `seconds` passed."""
+        """Sleep until something was appended to a partition granted here, or `seconds` passed.
+
+        What was appended since the last `wait` ends it at once.
+        """
 
     def wake(self) -> None:
-        """End a `wait` of this process, from another thread."""
+        """End a `wait` of this process, from another thread; the next one, if there is none now."""
 
     def maintain(self) -> None:
-        """Work that is off the commit path: checkpoints, compaction, retention. Any thread."""
+        """Work that is off the commit path: checkpoints, compaction, retention. Any thread.
+
+        But for what is past retention, nobody sees a difference.
+        """
 
     def close(self) -> None: ...

@@ -75,7 +75,8 @@ def open_engine(
     if wanted.scheme == "memory":
         if fleet is None:
             raise UsageError("memory: lives in one process only: open it with fleet.open")
-        return MemoryEngine(fleet, wanted.partitions or create_partitions or 1, wanted.limits)
+        partitions = wanted.partitions or create_partitions or 1
+        return MemoryEngine(fleet, partitions, wanted.limits, faults=faults)
     check_root(wanted.root)
     if not SqliteCatalog.exists(wanted.root):
         if create_partitions is None or fleet is None:

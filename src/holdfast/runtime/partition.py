@@ -144,7 +144,7 @@ class Partition:
         # Behind a batch more may wait that came before a timer was due: the clock fires timers only
         # when nothing waits, and until then the stamps of the frames do.
         commit = self._step(batch, None if batch or self.draining else now)
-        if commit.bytes > COMMIT_BYTES_MAX and self._events_max > 1:
+        if commit.size_bytes > COMMIT_BYTES_MAX and self._events_max > 1:
             self._events_max = max(1, self._events_max // 16)
             self._relay.delivered = commit.relayed
             self._load()

@@ -115,7 +115,7 @@ class Commit:
     logs: list[LogLine] = field(default_factory=list)
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """About how much an engine has to write."""
         issued = len(self.issued.frame) if self.issued else 0
         return len(self.delta) + issued + sum(len(out.frame) for out in self.outgoing)

@@ -27,8 +27,8 @@ from holdfast.engine.sqlite import rescaling, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
 from holdfast.engine.sqlite.folders import check_count, folder_of, lay_out
-from holdfast.engine.sqlite.inbox import SqliteInbox, wake
-from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
+from holdfast.engine.sqlite.inbox import SqliteInbox
+from holdfast.engine.sqlite.locks import Bell, HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock, system_clock
@@ -73,6 +73,9 @@ class SqliteEngine:
         self._claims: dict[int, Claim] = {}
         self._revoked: set[int] = set()
         self._fifos: dict[int, int] = {}
+        # Not through the FIFOs: they belong to whoever has claimed last, and there may be none.
+        self._bell = Bell()
+        self._tidying = threading.Lock()
         self._forgot = time.monotonic()
         self._closed = False
         self._checkpointed: dict[int, float] = {}
@@ -111,6 +114,7 @@ class SqliteEngine:
 
     def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
         """Whoever is told to want a partition claims it; who was fenced never claims again."""
+        self._check_open()
         for number in sorted(self._revoked & self._claims.keys()):
             del self._claims[number]
             yield Revoked(number)
@@ -124,7 +128,6 @@ class SqliteEngine:
                     raise
                 self._states[number] = owned
                 self._claims[number] = claim
-                self._listen(number)
                 self._free_inboxes(owned.predecessor)
                 yield Granted(claim)
 
@@ -134,6 +137,7 @@ class SqliteEngine:
         if self.view(number).is_retired():
             raise damaged(self.root / "fleet.db", "a rescaling is missing in it")
         self._inbox(number).set_intake(closed=False)
+        self._listen(number)
 
     def _check_lives(self, number: int) -> None:
         if number not in self.catalog.layout.numbers:
@@ -176,12 +180,13 @@ class SqliteEngine:
                 raise
 
     def _compact(self, owned: SqliteState, claim: Claim) -> None:
-        """The commit stands, so whoever made it must not hear of a compaction that cannot be."""
+        """The commit stands, so whoever made it must not hear of a compaction that cannot be.
+
+        Not even that it is fenced: it hears that at its next commit.
+        """
         if owned.wants_compaction:
             try:
                 owned.compact(claim, self.view(claim.partition).delta_records)
-            except Fenced:
-                raise
             except HoldfastError as trouble:
                 _log.warning("compaction waits for the next commit: %s", trouble)
 
@@ -199,6 +204,7 @@ class SqliteEngine:
             self._inbox(claim.partition).set_intake(closed=closed)
 
     def _owned(self, claim: Claim) -> SqliteState:
+        self._check_open()
         owned = self._states.get(claim.partition)
         if owned is None:
             raise Fenced(f"{folder_of(self.root, claim.partition)}: not claimed here")
@@ -226,25 +232,26 @@ class SqliteEngine:
         self._owned(claim).folding(position)
 
     def wait(self, seconds: float) -> None:
-        if not self._fifos:
-            time.sleep(seconds)
-            return
+        self._check_open()
         poll = select.poll()  # unlike select it takes descriptors past 1,024
-        for descriptor in self._fifos.values():
+        for descriptor in (self._bell.descriptor, *self._fifos.values()):
             poll.register(descriptor, select.POLLIN)
         for descriptor, _ in poll.poll(seconds * 1000):
             os.read(descriptor, 65_536)
 
     def wake(self) -> None:
-        """End a `wait` of this process, from another thread."""
-        for number in list(self._fifos):
-            wake(folder_of(self.root, number) / "wake")
+        self._bell.ring()
 
     def _listen(self, number: int) -> None:
-        """A FIFO of our own: an earlier owner that still lives must not eat our wake-ups."""
+        """A FIFO of our own: an earlier owner that still lives must not eat our wake-ups.
+
+        Made inside the claim, so that of two who claim at once the later has the later FIFO.
+        """
         path = folder_of(self.root, number) / "wake"
         path.unlink(missing_ok=True)
         os.mkfifo(path)
+        if number in self._fifos:
+            os.close(self._fifos[number])  # of a claim that failed
         self._fifos[number] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def _stop_listening(self, number: int) -> None:
@@ -269,9 +276,12 @@ class SqliteEngine:
         with self._lock:
             return self._inbox_unlocked(partition)
 
-    def _inbox_unlocked(self, partition: int) -> SqliteInbox:
+    def _check_open(self) -> None:
         if self._closed:
             raise UsageError(f"{self.root}: this handle is closed: open another")
+
+    def _inbox_unlocked(self, partition: int) -> SqliteInbox:
+        self._check_open()
         inbox = self._inboxes.get(partition)
         if inbox is None:
             folder = folder_of(self.root, partition)
@@ -289,6 +299,10 @@ class SqliteEngine:
 
     def maintain(self) -> None:
         """Every partition, also if another one has trouble; then the first trouble is raised."""
+        with self._tidying:  # two at once would find files gone under their hands
+            self._maintain_all()
+
+    def _maintain_all(self) -> None:
         troubles: list[HoldfastError] = []
         forget = time.monotonic() - self._forgot > FORGET_EVERY_SECONDS
         for number, claim in list(self._claims.items()):

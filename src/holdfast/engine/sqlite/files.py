@@ -42,6 +42,8 @@ def explained(path: Path) -> Iterator[None]:
         raise UsageError(
             f"{path}: cannot be opened or written ({error}): check its owner"
         ) from None
+    except apsw.ConnectionClosedError:
+        raise UsageError(f"{path}: this handle is closed: open another") from None
     except apsw.IOError as error:
         if _disk_is_full(path):
             raise DiskFull(f"{path}: the disk is full: free some space") from None

@@ -1,4 +1,4 @@
-"""Locks between processes: a fair one for appenders, a plain one for the holder of a directory."""
+"""Locks between processes, a fair one for appenders and a plain one for holders; and the bell."""
 
 from __future__ import annotations
 
@@ -170,6 +170,23 @@ class Turnstile:
         """The processes that hold it now or stand first in its queue."""
         pids = (_holder_of(folder / f"{name}.{part}") for part in ("queue", "lock"))
         return {pid for pid in pids if pid is not None}
+
+
+class Bell:
+    """Ends a wait of this process. Rung by signal handlers too, so it takes no lock.
+
+    It lives as long as the object: rung after the engine was closed, it must not write into a
+    descriptor that is somebody else's by then.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def ring(self) -> None:
+        os.eventfd_write(self.descriptor, 1)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
 
 class HolderLock:

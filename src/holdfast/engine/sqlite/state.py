@@ -16,6 +16,7 @@ from typing import cast
 import apsw
 import msgspec
 
+from holdfast.engine.deaths import Deaths
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite.checks import check_of, frame_check
@@ -40,8 +41,6 @@ from holdfast.errors import Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit, Record
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
-ATTEMPTS_MAX = 3  # deaths at one position before events are folded one by one
-ALONE_EVENTS = 65_536  # how far after the first death events are folded one by one
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
@@ -107,26 +106,16 @@ class SqliteState:
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
-        attempts, alone_until = self._attempts(facts, head.position)
+        before = Deaths(*map(int, facts["claimed"].split()))
+        deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
         claimed: dict[str, str | int] = {
             "generation": generation,
             "owner": " ".join(map(str, ProcessIdentity.own())),
-            "claimed": f"{head.position} {attempts} {alone_until}",
+            "claimed": " ".join(map(str, deaths)),
         }
         put_about(self._connection, claimed)
-        alone = head.position < alone_until
-        return Claim(partition, epoch + 1, facts["incarnation"], attempts, alone)
-
-    def _attempts(self, facts: dict[str, str], position: int) -> tuple[int, int]:
-        """How often user code died at this very position, and until where to fold one by one."""
-        before, attempts, alone_until = map(int, (facts["claimed"] or "-1 0 0").split())
-        if self._marked() != position:
-            return 0, alone_until
-        attempts = attempts + 1 if before == position else 1
-        if attempts >= ATTEMPTS_MAX and position >= alone_until:
-            return 0, position + ALONE_EVENTS
-        return attempts, alone_until
+        return Claim(partition, epoch + 1, facts["incarnation"], deaths.attempts, deaths.alone)
 
     def folding(self, position: int | None) -> None:
         """Not synced: it has to outlive the process, not the machine."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.engine.admission import ANONYMOUS_SECONDS, CHUNK, WINDOW
 from holdfast.engine.port import Limits
 from holdfast.errors import OutOfOrder, TooManySources, TooOld
+from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     HandClock,
     Owner,
@@ -21,6 +22,7 @@ FORGETFUL = Limits(retain_seconds=0.001, retain_bytes=1, segment_bytes=1)
 
 
 class AdmissionConformance(Workbench):
+    @promise("a repeat of a (source, seq)", "dedupe happens in the appending transaction")
     def test_a_repeat_is_a_no_op(self) -> None:
         self.needs("refuses_at_append")
         engine = self.engine()
@@ -51,6 +53,7 @@ class AdmissionConformance(Workbench):
             assert append(engine, numbered(source, [1, 2])).new == 2
         assert len(inbox(engine)) == 10
 
+    @promise("without one nothing is a repeat")
     def test_events_without_a_source_are_never_repeats(self) -> None:
         engine = self.engine()
         for _ in range(3):
@@ -128,6 +131,7 @@ class AdmissionConformance(Workbench):
 
     # Messages.
 
+    @promise("or of a message number is a no-op")
     def test_a_repeated_message_is_a_no_op(self) -> None:
         engine = self.engine()
         assert append(engine, messages("1-abc", 1, 3)).new == 3
@@ -143,6 +147,7 @@ class AdmissionConformance(Workbench):
         assert append(engine, messages("1-abc", 2, 4)).new == 2
         assert inbox(engine) == [f"1-abc>{n}" for n in range(1, 6)]
 
+    @promise("Where a parcel of messages stands in the stream from one partition to another")
     def test_a_gap_in_messages_is_refused(self) -> None:
         engine = self.engine()
         assert isinstance(refusal(engine, messages("1-abc", 2, 1)), OutOfOrder)
@@ -193,6 +198,7 @@ class AdmissionConformance(Workbench):
 
     # The bound of sources.
 
+    @promise("a new source past it: TooManySources")
     def test_past_the_bound_a_new_source_is_refused_and_none_is_forgotten(self) -> None:
         self.needs("refuses_at_append")
         clock = HandClock()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.engine.port import Engine, Revoked
+from holdfast.engine.port import Engine
 from holdfast.errors import Fenced, HoldfastError
 from holdfast.stepping.commit import Answer, Issued, Journalled, Letter, Outgoing, Record
+from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     SCHEMA,
     Owner,
     Workbench,
     append,
     gone,
+    inbox,
     messages,
     parcel,
     record,
+    soon,
 )
 
 
@@ -78,6 +81,7 @@ def visible(engine: Engine, partition: int = 0) -> object:
 
 
 class CommitConformance(Workbench):
+    @promise("records of agents, outputs, and the head")
     def test_everything_in_a_commit_is_there(self) -> None:
         engine = self.engine()
         append(engine, parcel(["a", "b", "c", "d"]))
@@ -86,6 +90,7 @@ class CommitConformance(Workbench):
         owner.commit(states, events=4, **full_commit(owner))
         self._check_full(engine, owner, states)
 
+    @promise("`commit` makes everything in it durable at once, or nothing")
     def test_a_commit_is_durable(self) -> None:
         self.needs("survives_exit")
         engine = self.engine()
@@ -107,6 +112,7 @@ class CommitConformance(Workbench):
         assert view.answer(3) == ANSWER
         assert view.sent_next() == {0: 2}
 
+    @promise("All that was committed, for whoever folds on", "destination, first, count, frame")
     def test_what_was_loaded_is_what_was_committed(self) -> None:
         engine = self.engine()
         append(engine, parcel(["a", "b", "c", "d"]))
@@ -121,6 +127,7 @@ class CommitConformance(Workbench):
         if not self.capabilities.delivers_messages:
             assert loaded.outbox == [(0, 1, 1, framed("out"))]
 
+    @promise("otherwise the runtime relays")
     def test_relayed_messages_leave_the_outbox(self) -> None:
         if self.capabilities.delivers_messages:
             pytest.skip("this engine delivers messages inside the commit")
@@ -132,6 +139,16 @@ class CommitConformance(Workbench):
         again = self.again(engine)
         assert again.load(Owner.of(again).claim).outbox == [(0, 3, 2, framed("0/3"))]
         assert again.view(0).sent_next() == {0: 5, 1: 5}
+
+    @promise("messages go out inside the commit")
+    def test_messages_of_a_commit_are_delivered_with_it(self) -> None:
+        self.needs("delivers_messages")
+        engine = self.engine(partitions=2)
+        owner = Owner.of(engine)
+        owner.commit(outgoing=[Outgoing(1, 1, 1, framed("out"))], sent_next={1: 2})
+        soon(lambda: inbox(engine, 1) == ["out"])
+        again = self.again(engine)
+        assert again.load(Owner.of(again).claim).outbox == []
 
     def test_a_later_commit_replaces_states_and_removes_gone_ones(self) -> None:
         engine = self.engine()
@@ -146,6 +163,7 @@ class CommitConformance(Workbench):
         owner.commit([record("d-3", "is back", 3)])
         assert view.record("Drone", "d-3") == record("d-3", "is back", 3)
 
+    @promise("with: was it redriven", "None once it was redriven")
     def test_a_redriven_letter_is_marked(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)
@@ -158,6 +176,7 @@ class CommitConformance(Workbench):
         assert view.letter(2) == letter(2)
         assert view.letter(3) is None
 
+    @promise("A commit from another head than the stored one is refused")
     def test_a_commit_from_a_wrong_head_is_refused_and_leaves_nothing(self) -> None:
         engine = self.engine()
         append(engine, parcel(["a", "b", "c", "d"]))
@@ -172,6 +191,7 @@ class CommitConformance(Workbench):
         owner.commit([record("d-1", "right", 2)], events=1)
         assert engine.view(0).head().position == 2
 
+    @promise("Each batch atomically")
     def test_partitions_commit_each_by_itself(self) -> None:
         """A refused batch does not undo another partition's, nor the other way round."""
         engine = self.engine(partitions=2)
@@ -187,6 +207,7 @@ class CommitConformance(Workbench):
 
     # Fencing.
 
+    @promise("It is refused with `Fenced` when a later claim exists", "Raises Fenced")
     def test_an_older_claim_can_not_commit(self) -> None:
         engine = self.engine()
         append(engine, parcel(["a", "b", "c", "d"]))
@@ -214,18 +235,7 @@ class CommitConformance(Workbench):
             old.commit([record("d-1", "late")])
         assert list(again.view(0).records()) == []
 
-    def test_who_was_fenced_is_told_and_does_not_claim_back(self) -> None:
-        self.needs("several_processes")
-        engine = self.engine(partitions=2)
-        old = Owner.of(engine, 0)
-        again = self.again(engine)
-        new = Owner.of(again, 0)
-        with pytest.raises(Fenced):
-            old.commit()
-        assert list(engine.assignments([0], 1)) == [Revoked(0)]
-        assert list(engine.assignments([0], 1)) == []
-        new.commit()
-
+    @promise("The right to commit to one partition")
     def test_an_append_needs_no_claim_and_ends_none(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)

@@ -6,33 +6,46 @@ An adapter's test supplies its engine and its capabilities, and inherits everyth
         capabilities = MyEngine.capabilities
 
         def make_engine(self, *, partitions, limits, clock):
-            return MyEngine(FLEET, partitions, limits, clock)
+            return MyEngine(FLEET, partitions, limits, clock, self.faults)
 
         def reopen(self, engine):
             return MyEngine.attach(engine)
 
-Tests that need a capability the engine lacks are skipped and say so. Bounds of a disk, damaged
-files and several processes are matters of one engine and not tested here.
+        fault_points = frozenset({"append.inside", "commit.inside"})  # if it calls them
+
+Tests that need a capability or a fault point the engine lacks are skipped and say so. Damaged files
+and real processes are matters of one engine and not tested here. docs/write-an-engine.md walks
+through all of it.
 """
 
 from __future__ import annotations
 
 from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
+from holdfast.testing.conformance.bounds import BoundConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
+from holdfast.testing.conformance.concurrency import ConcurrencyConformance
+from holdfast.testing.conformance.crashes import CrashConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
+from holdfast.testing.conformance.upkeep import UpkeepConformance
 from holdfast.testing.conformance.views import ViewConformance
+from holdfast.testing.conformance.waits import WaitConformance
 
 
 class EngineConformance(
     AppendConformance,
     AdmissionConformance,
     StampConformance,
+    BoundConformance,
     CommitConformance,
     ViewConformance,
     ClaimConformance,
+    ConcurrencyConformance,
+    CrashConformance,
+    WaitConformance,
+    UpkeepConformance,
     RescaleConformance,
 ):
     """Every sentence of the engine port, as a test."""

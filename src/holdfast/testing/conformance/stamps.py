@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.engine.port import Limits
 from holdfast.errors import ClockJumped
+from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     HandClock,
     Workbench,
@@ -29,6 +30,7 @@ class StampConformance(Workbench):
         start = clock.wall - 61.5
         assert stamps(engine) == [start, start + 1.5, start + 61.5]
 
+    @promise("Stamps never go back")
     def test_a_clock_set_back_does_not_set_stamps_back(self) -> None:
         clock = HandClock()
         engine = self.engine(clock=clock)
@@ -41,6 +43,7 @@ class StampConformance(Workbench):
         assert append(engine, parcel(["d"])).stamp == before + 10.0
         assert stamps(engine) == sorted(stamps(engine))
 
+    @promise("a clock that leaps ahead is refused", "a larger jump forward: ClockJumped")
     @pytest.mark.parametrize("kind", ["numbered", "message", "plain"])
     def test_a_leap_ahead_is_refused_and_leaves_no_trace(self, kind: str) -> None:
         clock = HandClock()

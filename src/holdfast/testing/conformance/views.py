@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Head, Issued, Journalled
 from holdfast.testing.conformance.commits import framed
+from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     FLEET,
     Owner,
@@ -16,6 +18,7 @@ from holdfast.testing.conformance.workbench import (
     parcel,
     record,
     tags_of,
+    together,
 )
 
 
@@ -45,6 +48,7 @@ class ViewConformance(Workbench):
         Owner.of(engine)
         assert engine.view(0).owner() != ""
 
+    @promise("Committed reads of one partition", "committed reads")
     def test_what_is_prepared_is_not_seen_before_it_is_committed(self) -> None:
         engine = self.engine()
         append(engine, parcel(["a"]))
@@ -80,6 +84,7 @@ class ViewConformance(Workbench):
         assert found == [record(f"d-{i:04}", "old") for i in range(1000)]
         assert {r.version for r in engine.view(0).records()} == {2}
 
+    @promise("a `View` never goes back in one process")
     def test_a_view_never_goes_back(self) -> None:
         """What one thread has seen committed, it sees until a later commit, while others commit."""
         engine = self.engine()
@@ -162,6 +167,7 @@ class ViewConformance(Workbench):
 
     # The catalog.
 
+    @promise("What a fleet's data says of itself, the same in every process")
     def test_the_catalog_knows_fleet_and_layout(self) -> None:
         engine = self.engine(partitions=3)
         assert engine.catalog.fleet == FLEET
@@ -170,6 +176,7 @@ class ViewConformance(Workbench):
         assert again.catalog.fleet == FLEET
         assert again.catalog.layout == Layout.even(3)
 
+    @promise("Ids by fingerprint", "new schemas are stored, with higher ids than all before them")
     def test_schemas_get_ids_that_stay(self) -> None:
         engine = self.engine()
         position, battery = schema("Position", "lat", "lon"), schema("Battery", "percent")
@@ -178,9 +185,21 @@ class ViewConformance(Workbench):
         assert both[position.fingerprint] == first[position.fingerprint]
         assert both[battery.fingerprint] > first[position.fingerprint], "later is higher"
         newer = schema("Position", "lat", "lon", "alt")
-        third = self.again(engine).catalog.register([newer])
+        again = self.again(engine)
+        third = again.catalog.register([newer])
         assert third[newer.fingerprint] > both[battery.fingerprint]
-        stored = engine.catalog.schemas()
+        stored = again.catalog.schemas()
         assert stored[third[newer.fingerprint]] == newer
         assert stored[first[position.fingerprint]] == position
         assert len(stored) == 3
+        assert again.catalog.register([newer, battery]) == again.catalog.register([])
+        if self.capabilities.several_processes:
+            assert engine.catalog.schemas() == stored
+
+    def test_schemas_registered_at_once_get_different_ids(self) -> None:
+        engine = self.engine()
+        known = [schema(f"Event{i}", "value") for i in range(8)]
+        together(*(partial(engine.catalog.register, known[i : i + 4]) for i in range(5)))
+        stored = engine.catalog.schemas()
+        assert sorted(s.name for s in stored.values()) == [s.name for s in known]
+        assert engine.catalog.register([]) == {s.fingerprint: i for i, s in stored.items()}

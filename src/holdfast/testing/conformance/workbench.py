@@ -1,16 +1,17 @@
 """The workbench of the conformance kit: parcels, commits and a clock, made without user classes.
 
 What an engine stores is opaque to it, so events here are tags: short texts that a test can find
-again. The topics that use this are appends.py, admissions.py, stamps.py, commits.py, views.py,
-claims.py and rescales.py; what an adapter has to supply is said in kit.py.
+again. The topics beside this file use it; what an adapter has to supply is said in kit.py.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
+from typing import ClassVar, cast
 
 import msgspec
 import pytest
@@ -34,6 +35,7 @@ from holdfast.stepping.rows import raw_payload, read_raw_payload
 
 FLEET = "conformance"
 WAIT_SECONDS = 5.0
+HANGS_SECONDS = 60.0  # far beyond what a healthy engine needs for anything here
 SCHEMA = 1  # engines store the number and never ask what it means
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[str]).decode
@@ -55,10 +57,39 @@ class HandClock:
         self.uptime += seconds
 
 
+class Crash(BaseException):
+    """The end of a process, as far as one process can have it: nobody catches it."""
+
+
+class Faults:
+    """The fault points of the engine under test. A test says what happens at one of them, once."""
+
+    def __init__(self) -> None:
+        self.passed: list[str] = []
+        self._acts: dict[str, Callable[[], None]] = {}
+
+    def at(self, point: str, act: Callable[[], None]) -> None:
+        self._acts[point] = act
+
+    def crash_at(self, point: str) -> None:
+        def crash() -> None:
+            raise Crash(point)
+
+        self.at(point, crash)
+
+    def __call__(self, name: str) -> None:
+        self.passed.append(name)
+        act = self._acts.pop(name, None)
+        if act is not None:
+            act()
+
+
 class Workbench:
-    """What every topic of the kit stands on. An adapter's test supplies the first three."""
+    """What every topic of the kit stands on. An adapter's test supplies what comes first."""
 
     capabilities: Capabilities
+    # Which names of engine/faults.py the engine calls; its adapter hands it `self.faults` then.
+    fault_points: ClassVar[frozenset[str]] = frozenset()
 
     def make_engine(self, *, partitions: int, limits: Limits, clock: Clock) -> Engine:
         """A new, empty engine for the fleet `FLEET`. Called once per test."""
@@ -72,9 +103,20 @@ class Workbench:
         """
         raise NotImplementedError
 
+    def free_bytes(self) -> int | None:
+        """How much room there is for the data; None where the engine does not look."""
+        return None
+
+    @cached_property
+    def faults(self) -> Faults:
+        return Faults()
+
+    @cached_property
+    def _engines(self) -> list[Engine]:
+        return []
+
     @pytest.fixture(autouse=True)
     def _close_engines(self) -> Iterator[None]:
-        self._engines: list[Engine] = []
         yield
         for engine in self._engines:
             engine.close()
@@ -99,6 +141,17 @@ class Workbench:
     def needs(self, capability: str) -> None:
         if not getattr(self.capabilities, capability):
             pytest.skip(f"this engine does not have the capability {capability}")
+
+    def needs_point(self, point: str) -> None:
+        if point not in self.fault_points:
+            pytest.skip(f"this engine does not call the fault point {point}")
+
+    def other_handle(self, engine: Engine) -> Engine:
+        """A second handle beside the first; skipped where there can be but one."""
+        other = self.again(engine)
+        if other is engine:
+            pytest.skip("this engine cannot be opened twice")
+        return other
 
 
 def parcel(
@@ -142,6 +195,28 @@ def messages(source: str, first: int, count: int) -> Parcel:
     """Messages of another partition, numbered on from `first`."""
     tags = [f"{source}>{number}" for number in range(first, first + count)]
     return parcel(tags, mark=Mark(source, first), external=False)
+
+
+def together(*acts: Callable[[], object]) -> None:
+    """Run all of them at once, each on a thread of its own; the first failure is raised here."""
+    failures: list[BaseException] = []
+    start = threading.Barrier(len(acts))
+
+    def run(act: Callable[[], object]) -> None:
+        try:
+            start.wait()
+            act()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(act,), daemon=True) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANGS_SECONDS)
+        assert not thread.is_alive(), f"still at work after {HANGS_SECONDS:g} s"
+    if failures:
+        raise failures[0]
 
 
 def soon(condition: Callable[[], bool]) -> None:

@@ -82,9 +82,7 @@ def simulate(
     return tally
 
 
-def judged(
-    programs: Sequence[FleetModel], seed: int, restriction: Restriction = WHOLE
-) -> Judged:
+def judged(programs: Sequence[FleetModel], seed: int, restriction: Restriction = WHOLE) -> Judged:
     done = run(programs, seed, restriction)
     return done, judge(done.evidence)
 

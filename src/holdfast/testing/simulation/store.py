@@ -8,8 +8,10 @@ maybe what was written after it, and never a torn write; the image is built agai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, cast
 
+from holdfast.engine.deaths import Deaths
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Claim, Granted, Limits, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
@@ -22,8 +24,8 @@ from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.universe import Universe
 
-ATTEMPTS_MAX = 3  # as the engines on disk count deaths of user code
-ALONE_EVENTS = 65_536
+
+EVERYTHING = 1_000_000_000
 
 
 class Author(NamedTuple):
@@ -65,7 +67,7 @@ class Store:
         self.accepted: dict[int, list[Accepted]] = {}
         self.frames: dict[int, list[StoredFrame]] = {}  # also what retention has forgotten
         self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
-        self._deaths: dict[int, tuple[int, int, int]] = {}
+        self._deaths: dict[int, Deaths] = {}
         self.generations: list[list[PartitionLog]] = []
         self._note_generation()
 
@@ -123,7 +125,7 @@ class Store:
     ) -> list[Taken | Exception]:
         before = self.image.view(partition).inbox_next()
         results = self.image.append(partition, parcels)
-        self.frames[partition] += self.image.view(partition).frames(before, len(parcels))
+        self.frames[partition] += self.image.view(partition).frames(before, EVERYTHING)
         if any(isinstance(result, Taken) and result.new for result in results):
             self.on_append(partition)
         return results
@@ -132,25 +134,18 @@ class Store:
         self.image._granted.clear()
         (change,) = self.image.assignments([partition], generation)
         assert isinstance(change, Granted)
-        attempts, alone = self._count_death(partition)
-        return Claim(partition, change.claim.epoch, change.claim.incarnation, attempts, alone)
+        deaths = self._count_death(partition)
+        return replace(change.claim, attempts=deaths.attempts, alone=deaths.alone)
 
-    def _count_death(self, partition: int) -> tuple[int, bool]:
+    def _count_death(self, partition: int) -> Deaths:
         """How often user code ended its process at the position the partition stands at."""
         position = self.image.view(partition).head().position
-        before, attempts, alone_until = self._deaths.get(partition, (-1, 0, 0))
-        if self.folding.get(partition) != position:
-            attempts = 0
-        else:
-            attempts = attempts + 1 if before == position else 1
-            if attempts >= ATTEMPTS_MAX and position >= alone_until:
-                attempts, alone_until = 0, position + ALONE_EVENTS
-        self._deaths[partition] = (position, attempts, alone_until)
+        before = self._deaths.get(partition, Deaths())
+        deaths = self._deaths[partition] = before.found(self.folding.get(partition), position)
         self.folding[partition] = None
-        alone = position < alone_until
-        if alone and attempts >= CONDEMNED_ATTEMPTS:
+        if deaths.alone and deaths.attempts >= CONDEMNED_ATTEMPTS:
             self.condemned.add((partition, position))
-        return attempts, alone
+        return deaths
 
     def kills(self, claim: Claim, position: int) -> bool:
         """Whether user code ends its worker here: at one event, again and again, or for good."""
