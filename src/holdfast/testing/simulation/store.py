@@ -24,7 +24,6 @@ from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.universe import Universe
 
-
 EVERYTHING = 1_000_000_000
 
 
