@@ -220,7 +220,7 @@ def invented(draw: st.DrawFn, values: Sequence[object], calls: Sequence[object])
     for number in range(draw(st.integers(1, 6))):
         kind: Kind = draw(st.sampled_from(["ask", "ask", "send", "state", "state"]))
         invoked = draw(st.integers(0, 8))
-        returned = draw(st.one_of(st.none(), *[st.integers(invoked, invoked + 4)] * 3))
+        returned = draw(st.one_of(st.none(), *[st.integers(invoked, invoked + 8)] * 3))
         call = ("get",) if kind == "state" else draw(st.sampled_from(calls))
         named = [
             o.name

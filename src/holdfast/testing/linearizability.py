@@ -192,7 +192,7 @@ class _Search(Generic[State]):
                     unknown.append((place, following))
             elif operation.kind == "send":
                 sends.append((place, following))
-            elif operation.kind == "ask" and result == operation.result:
+            elif result == operation.result:
                 answers.append((place, following))
             elif self.model.missed(state, operation.call, operation.result):
                 return []
@@ -275,13 +275,14 @@ def _text(
     history: Sequence[Operation], model: Model[State], end: float, order: Sequence[Operation]
 ) -> str:
     state = model.initial
+    used = {operation.name for operation in order}
     for operation in order:
         state, _ = model.apply(state, operation.call)
     culprits = [o for o in history if o.returned == end]
-    open_then = [
+    pending = [
         o
         for o in history
-        if o.invoked <= end and (o.returned is None or o.returned > end) and o.kind != "state"
+        if o.kind != "state" and o.invoked <= end < _end(o) and o.name not in used
     ]
     completed = sum(o.returned is not None and o.returned <= end for o in history)
     return "\n".join(
@@ -292,7 +293,7 @@ def _text(
             f"which leads to {_shortened(state)}. But then returned",
             *_lines(culprits),
             "and these may have taken effect by then, or not:",
-            *(_lines(open_then) or ["  none"]),
+            *(_lines(pending) or ["  none"]),
         ]
     )
 
