@@ -34,6 +34,7 @@ AGENTS = {"Register": Register, "Counter": Counter, "Sequence": Sequence}
 EVENTS = {"Look": Look, "Write": Write, "Swap": Swap, "Add": Add, "Append": Append}
 TURNS = {"ask": 8, "look": 2, "send": 2, "numbered": 3, "state": 4, "after": 3, "peer": 3}
 PATIENT_SECONDS = 20.0
+HASTY_SECONDS = (0.001, 0.003, 0.01, 0.1)  # some asks do not wait for their answer
 PAUSE_SECONDS_MAX = 0.01
 
 
@@ -88,8 +89,8 @@ class Client:
         self._ask(key, ["Look"])
 
     def _ask(self, key: str, call: list[object]) -> None:
-        hasty = self.chance.random() < 0.15
-        timeout = self.chance.uniform(0.002, 0.2) if hasty else PATIENT_SECONDS
+        hasty = self.chance.random() < 0.2
+        timeout = self.chance.choice(HASTY_SECONDS) if hasty else PATIENT_SECONDS
         begun = self._begin(key, "ask", call)
         try:
             reply = self.live.ask(*target(key), event_of(call), timeout=timeout)

@@ -43,6 +43,7 @@ def agrees(history: list[Operation], model: Model, reads: Reads) -> bool:
     assert (violation(history, model, reads=reads) is None) == expected
     if order is not None:
         assert {o.name for o in order} >= {o.name for o in history if o.returned is not None}
+        assert all(o.kind != "state" or o.returned is not None for o in order)
         state = model.initial
         for operation in order:
             state, result = model.apply(state, operation.call)

@@ -264,11 +264,7 @@ def _explanation(history: Sequence[Operation], model: Model[State], reads: Reads
 
 def _cut(history: Sequence[Operation], end: float) -> list[Operation]:
     """What had been seen at a moment: what had not returned then may have happened or not."""
-    return [
-        o if o.returned is not None and o.returned <= end else replace(o, returned=None)
-        for o in history
-        if o.invoked <= end
-    ]
+    return [o if _end(o) <= end else replace(o, returned=None) for o in history]
 
 
 def _text(
