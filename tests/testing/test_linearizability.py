@@ -166,6 +166,20 @@ def test_hundreds_of_operations_with_many_unknown_outcomes_stay_easy(
         assert violation(history, Log(), reads=reads) is None
 
 
+def test_unknown_outcomes_do_not_multiply_behind_a_wrong_guess(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two sends at once are tried in the wrong order first; only an answer after both tells."""
+    monkeypatch.setattr(linearizability, "CONFIGURATIONS_MAX", 100)
+    rows: list[Row] = [("ask", f"u{n}", ("append", n), 0, None, None) for n in range(12)]
+    rows += [
+        ("send", "a", ("append", "a"), 1, 2, None),
+        ("send", "b", ("append", "b"), 1, 3, None),
+        ("ask", "c", ("get",), 4, 5, ("b", "a")),
+    ]
+    assert violation(by_hand(rows), Log()) is None
+
+
 @pytest.mark.parametrize("reads", READS)
 def test_one_wrong_answer_among_hundreds_is_found(reads: Reads) -> None:
     history = long_history(7, 8, 600)

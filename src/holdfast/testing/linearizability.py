@@ -28,8 +28,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Generic, Literal, TypeVar
 
 from holdfast.errors import UsageError
@@ -37,6 +38,7 @@ from holdfast.errors import UsageError
 State = TypeVar("State", bound=Hashable)
 Reads = Literal["committed", "session"]
 CONFIGURATIONS_MAX = 1_000_000  # then the check gives up and says so
+_LOOK_AHEAD = 8  # about as many answers as there are clients
 _LINES_SHOWN = 12
 _CHARACTERS_SHOWN = 100
 
@@ -135,12 +137,13 @@ class _Search(Generic[State]):
         self.model = model
         self.before = _predecessors(self.operations, reads)
         self.following = _followers(self.before)
-        self.due = sum(1 << i for i, o in enumerate(self.operations) if o.returned is not None)
-        self.states = sum(1 << i for i, o in enumerate(self.operations) if o.kind == "state")
+        self.due = _mask(o.returned is not None for o in self.operations)
+        self.told = self.due & _mask(o.kind != "send" for o in self.operations)
+        self.states = _mask(o.kind == "state" for o in self.operations)
 
     def run(self) -> list[Operation] | None:
         """Depth first. `free` are operations not done of which all that come before are."""
-        free = sum(1 << i for i, before in enumerate(self.before) if not before)
+        free = _mask(not before for before in self.before)
         waiting: list[tuple[int, int, State, _Path]] = [(0, free, self.model.initial, None)]
         tried: set[tuple[int, State]] = set()
         while waiting:
@@ -153,6 +156,8 @@ class _Search(Generic[State]):
             tried.add((done, state))
             if len(tried) > CONFIGURATIONS_MAX:
                 raise Undecided
+            if self._hopeless(done, state):
+                continue
             for place, following in reversed(self._branches(free, state)):
                 waiting.append((*self._take(place, done, free), following, (place, path)))
         return None
@@ -178,11 +183,16 @@ class _Search(Generic[State]):
                     path, fits = (place, path), True
         return done, free, path
 
-    def _branches(self, free: int, state: State) -> list[tuple[int, State]]:
-        """What may come next; nothing if it is too late for one of them.
+    def _hopeless(self, done: int, state: State) -> bool:
+        """Whether it is too late for one of the next answers: all have to come at some time."""
+        return any(
+            self.model.missed(state, operation.call, operation.result)
+            for place in islice(_places(self.told & ~done), _LOOK_AHEAD)
+            for operation in [self.operations[place]]
+        )
 
-        Answers tell most, so they are tried first, and unknown outcomes last.
-        """
+    def _branches(self, free: int, state: State) -> list[tuple[int, State]]:
+        """What may come next. Answers tell most, so they go first, and unknown outcomes last."""
         answers, sends, unknown = [], [], []
         for place in _places(free):
             operation = self.operations[place]
@@ -194,8 +204,6 @@ class _Search(Generic[State]):
                 sends.append((place, following))
             elif result == operation.result:
                 answers.append((place, following))
-            elif self.model.missed(state, operation.call, operation.result):
-                return []
         return answers + sends + unknown
 
     def _unwound(self, path: _Path) -> list[Operation]:
@@ -210,6 +218,10 @@ def _end(operation: Operation) -> float:
     return math.inf if operation.returned is None else operation.returned
 
 
+def _mask(members: Iterable[bool]) -> int:
+    return sum(1 << place for place, member in enumerate(members) if member)
+
+
 def _places(operations: int) -> Iterator[int]:
     while operations:
         lowest = operations & -operations
@@ -220,7 +232,7 @@ def _places(operations: int) -> Iterator[int]:
 def _predecessors(operations: Sequence[Operation], reads: Reads) -> list[int]:
     """For each operation the set of those that have to come before it."""
     ends = [_end(operation) for operation in operations]
-    folded = sum(1 << i for i, o in enumerate(operations) if o.kind != "send")
+    folded = _mask(o.kind != "send" for o in operations)
     of_client: dict[str, int] = {}
     for place, operation in enumerate(operations):
         of_client[operation.client] = of_client.get(operation.client, 0) | 1 << place
