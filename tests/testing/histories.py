@@ -14,6 +14,7 @@ from holdfast.testing.linearizability import Model, Operation, Reads
 
 Kind = Literal["ask", "send", "state"]
 Items = tuple[object, ...]
+Histories = st.SearchStrategy[list[Operation]]
 
 
 class Register(Model[object]):
@@ -198,55 +199,69 @@ REGISTER_CALLS = [("set", 1), ("get",), ("set", 2), ("swap", 0, 1), ("swap", 1, 
 LOG_CALLS = [("append",), ("get",), ("append",)]
 
 
-@st.composite
-def served(
-    draw: st.DrawFn, model: Model, calls: Sequence[object], clients: int = 4, steps: int = 60
-) -> list[Operation]:
+STEPS = st.tuples(st.integers(-2, 3), st.integers(0, 17))
+
+
+def served(model: Model, calls: Sequence[object], steps: int = 60) -> Histories:
     """What clients of a server saw that does everything right."""
-    server = Server(model, calls)
-    script = st.tuples(st.integers(-2, clients - 1), st.integers(0, 17))
-    for client, choice in draw(st.lists(script, max_size=steps)):
-        if client < 0:
-            server.fold()
-        else:
-            server.step(client, choice)
-    return list(server.history.values())
+
+    def play(script: list[tuple[int, int]]) -> list[Operation]:
+        server = Server(model, calls)
+        for client, choice in script:
+            if client < 0:
+                server.fold()
+            else:
+                server.step(client, choice)
+        return list(server.history.values())
+
+    return st.lists(STEPS, max_size=steps).map(play)
 
 
-@st.composite
-def invented(draw: st.DrawFn, values: Sequence[object], calls: Sequence[object]) -> list[Operation]:
+SKETCHES = st.tuples(
+    st.sampled_from(["ask", "ask", "send", "state", "state"]),
+    st.sampled_from(["a", "b"]),
+    st.integers(0, 8),  # called
+    st.integers(-3, 8),  # took; below 0: never returned
+    st.integers(0, 11),  # which call
+    st.integers(0, 11),  # which result
+    st.integers(0, 5),  # after which
+)
+
+
+def invented(values: Sequence[object], calls: Sequence[object]) -> Histories:
     """Small histories out of nothing: some right, most wrong. Times have ties."""
-    history: list[Operation] = []
-    for number in range(draw(st.integers(1, 6))):
-        kind: Kind = draw(st.sampled_from(["ask", "ask", "send", "state", "state"]))
-        invoked = draw(st.integers(0, 8))
-        returned = draw(st.one_of(st.none(), *[st.integers(invoked, invoked + 8)] * 3))
-        call = ("get",) if kind == "state" else draw(st.sampled_from(calls))
-        named = [
-            o.name
-            for o in history
-            if o.kind != "state" and o.returned is not None and o.returned <= invoked
-        ]
-        after = draw(st.lists(st.sampled_from(named), max_size=1)) if named else []
-        history.append(
-            Operation(
-                f"o{number}",
-                draw(st.sampled_from(["a", "b"])),
-                kind,
-                call,
-                invoked,
-                returned,
-                draw(st.sampled_from(values)) if call == ("get",) else _told(draw, call, values),
-                tuple(after) if kind == "state" else (),
+
+    def make(sketches: list[tuple[Kind, str, int, int, int, int, int]]) -> list[Operation]:
+        history: list[Operation] = []
+        for kind, client, invoked, took, call_choice, result_choice, after_choice in sketches:
+            call = ("get",) if kind == "state" else calls[call_choice % len(calls)]
+            receipts = [
+                o.name
+                for o in history
+                if o.kind != "state" and o.returned is not None and o.returned <= invoked
+            ]
+            after = receipts[after_choice : after_choice + 1] if kind == "state" else []
+            history.append(
+                Operation(
+                    f"o{len(history)}",
+                    client,
+                    kind,
+                    call,
+                    invoked,
+                    None if took < 0 else invoked + took,
+                    _told(call, values, result_choice),
+                    tuple(after),
+                )
             )
-        )
-    return history
+        return history
+
+    return st.lists(SKETCHES, min_size=1, max_size=6).map(make)
 
 
-def _told(draw: st.DrawFn, call: object, values: Sequence[object]) -> object:
+def _told(call: object, values: Sequence[object], choice: int) -> object:
     match call:
         case ("set", _):
             return "ok"
         case ("swap", _, _):
-            return draw(st.booleans())
-    return draw(st.sampled_from(values))
+            return choice % 2 == 0
+    return values[choice % len(values)]
