@@ -1,6 +1,5 @@
 """`holdfast run` and its clients as real processes, and the hand that kills and stops them."""
 
-import math
 import os
 import random
 import signal
@@ -62,17 +61,17 @@ class Chaos:
             assert process.poll() is None, f"{process.args!r} ended with {process.returncode}"
 
     def struck(self, operation: Operation) -> bool:
-        """Whether a fault came while it was under way."""
-        end = math.inf if operation.returned is None else operation.returned
-        return any(operation.invoked <= moment <= end for moment in self.moments)
+        """Whether a fault came while it was under way. Of those that never returned: unknown."""
+        end = operation.returned
+        return end is not None and any(operation.invoked <= at <= end for at in self.moments)
 
     # Faults.
 
-    def rage(self, seconds: float) -> None:
-        """All faults once, and more of them until the time is over."""
+    def rage(self, seconds: float, lines: int) -> None:
+        """All faults once, and more until the time is over and enough has been written down."""
         end = time.monotonic() + seconds
         deck = self.chance.sample(FAULTS, len(FAULTS))
-        while deck or time.monotonic() < end:
+        while deck or time.monotonic() < end or self.lines() < lines:
             time.sleep(self.chance.uniform(0.3, 1.4))
             self.check_alive()
             self.fault(deck.pop() if deck else self.chance.choice(FAULTS))

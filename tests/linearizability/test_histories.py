@@ -17,6 +17,7 @@ from tests.linearizability.sabotage import SABOTAGES
 
 SECONDS = float(os.environ.get("HOLDFAST_LINEAR_SECONDS", "18"))
 SEED = int(os.environ.get("HOLDFAST_LINEAR_SEED", "1"))
+LINES_MIN = 1600  # two for a call; a slow machine gets more time
 FLEET = "tests.linearizability.registers:fleet"
 pytestmark = pytest.mark.kill
 
@@ -30,16 +31,12 @@ def violations(histories: dict[str, list[Operation]]) -> list[str]:
     return found
 
 
-def is_unknown(operation: Operation) -> bool:
-    return operation.returned is None and operation.kind != "state"
-
-
 def test_one_order_explains_what_every_client_was_told() -> None:
     print(f"seed {SEED}")
     with site("partitions=2", FLEET) as place:
         chaos = Chaos(place, SEED, clients=5)
-        wait_until(lambda: chaos.lines() > 100, 30.0, "clients are served")
-        chaos.rage(SECONDS)
+        wait_until(lambda: chaos.lines() > 100, 60.0, "clients are served")
+        chaos.rage(SECONDS, LINES_MIN)
         chaos.calm()
         histories = chaos.histories()
         check_substance(chaos, histories)
@@ -51,20 +48,20 @@ def check_substance(chaos: Chaos, histories: dict[str, list[Operation]]) -> None
     """Nothing is proved by a history in which little happened."""
     operations = [operation for history in histories.values() for operation in history]
     completed = [o for o in operations if o.returned is not None]
-    unknown = [o for o in operations if is_unknown(o)]
-    struck = [o for o in operations if chaos.struck(o)]
+    unknown = [o for o in operations if o.returned is None and o.kind != "state"]
+    struck = [o for o in completed if chaos.struck(o)]
     kinds = {kind: sum(o.kind == kind for o in completed) for kind in ("ask", "send", "state")}
     receipts = sum(bool(o.after) for o in completed)
     print(
         f"{len(operations)} operations on {len(histories)} keys, at most "
         f"{max(map(len, histories.values()))} on one; completed {kinds}, {receipts} after a "
-        f"receipt; {len(unknown)} unknown, {len(struck)} struck by {dict(chaos.faults)}"
+        f"receipt; {len(unknown)} unknown; {len(struck)} struck by {dict(chaos.faults)}"
     )
     assert set(chaos.faults) == set(FAULTS)
     assert min(kinds.values()) >= 100
     assert receipts >= 50
     assert len(unknown) >= 10
-    assert len(struck) >= 20
+    assert len(struck) >= 15
 
 
 @pytest.mark.parametrize("name", SABOTAGES)
