@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine.port import Limits
+from holdfast.engine.sqlite import locks
 from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Busy, InUse
@@ -201,6 +203,57 @@ def test_a_second_holder_is_refused_and_the_next_one_is_not(root: Path) -> None:
     first.close()
     second.holder.acquire()
     second.close()
+
+
+HOLDER = """
+import os, signal, sys
+from pathlib import Path
+from holdfast.engine.sqlite.locks import HolderLock
+HolderLock(Path(sys.argv[1])).acquire()
+child = os.fork()  # between fork and exec a child has all that its parent has
+if child == 0:
+    sys.stdin.read()
+else:
+    print(child, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def orphan(root: Path) -> Iterator[subprocess.Popen[str]]:
+    """A holder that was killed while it started a process; that one ends with its input."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(root / "holder.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=ENVIRONMENT,
+        text=True,
+    ) as process:
+        process.wait()
+        yield process
+
+
+def test_what_a_dead_holder_left_behind_is_waited_for(
+    root: Path, orphan: subprocess.Popen[str]
+) -> None:
+    assert orphan.stdin is not None
+    ending = threading.Timer(0.5, orphan.stdin.close)
+    ending.start()
+    lock = HolderLock(root / "holder.lock")
+    lock.acquire()
+    assert lock.holder() == os.getpid()
+    lock.release()
+    ending.join()
+
+
+def test_what_a_dead_holder_left_behind_for_good_is_named(
+    root: Path, orphan: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_LEFTOVER_SECONDS", 0.2)
+    assert orphan.stdout is not None
+    child = orphan.stdout.readline().strip()
+    with pytest.raises(InUse, match=f"process {orphan.pid} ran .* held by process {child}, which"):
+        HolderLock(root / "holder.lock").acquire()
 
 
 def test_asking_who_holds_refuses_nobody(root: Path) -> None:

@@ -15,6 +15,7 @@ from holdfast.engine.stamping import system_clock
 from holdfast.errors import Busy, InUse
 
 _LOOK_SECONDS = 0.1  # whoever looks who holds a lock takes it for less than this
+_LEFTOVER_SECONDS = 5.0  # from fork to exec takes a millisecond, on a crowded machine far more
 _POLL_SECONDS = (0.00005, 0.00005, 0.0001, 0.0002, 0.0005, 0.001)
 
 
@@ -96,6 +97,19 @@ def _sign(descriptor: int) -> None:
         os.pwrite(descriptor, f"{os.getpid():<12}".encode(), 0)
     except OSError:
         pass
+
+
+def _who_has_open(descriptor: int) -> list[int]:
+    """Processes that have the same file open, as far as we may look."""
+    wanted = os.fstat(descriptor)
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.path.samestat(link.stat(), wanted):
+                found.add(int(link.parts[2]))
+        except OSError:
+            continue  # closed or ended a moment ago
+    return sorted(found)
 
 
 class Witness:
@@ -197,21 +211,41 @@ class HolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
+        """A holder killed while it started a process leaves the lock to that one, until its exec.
+
+        So where the holder is dead, we wait longer.
+        """
         with explained(self._path):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        deadline = time.monotonic() + _LOOK_SECONDS
+        start = time.monotonic()
         while not _try_lock(descriptor):
-            if time.monotonic() < deadline:
-                time.sleep(_LOOK_SECONDS / 10)
-                continue
-            holder = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
-            os.close(descriptor)
-            raise InUse(
-                f"{self._path.parent}: process {holder or '?'} runs this fleet already: "
-                "stop it first, or send and read beside it with `holdfast send` or fleet.connect(…)"
-            )
+            text = os.pread(descriptor, 12, 0).decode(errors="replace").strip()
+            holder = int(text) if text.isdigit() else 0
+            alive = ProcessIdentity.of(holder) is not None
+            if time.monotonic() - start > (_LOOK_SECONDS if alive else _LEFTOVER_SECONDS):
+                others = [pid for pid in _who_has_open(descriptor) if pid != os.getpid()]
+                os.close(descriptor)
+                raise self._refusal(holder, alive, others)
+            time.sleep(_LOOK_SECONDS / 10)
         _sign(descriptor)
         self._descriptor = descriptor
+
+    def _refusal(self, holder: int, alive: bool, others: list[int]) -> InUse:
+        place = self._path.parent
+        if alive:
+            return InUse(
+                f"{place}: process {holder} runs this fleet already: "
+                "stop it first, or send and read beside it with `holdfast send` or fleet.connect(…)"
+            )
+        by = (
+            f"process {' and '.join(map(str, others))}, which it had started: end that one"
+            if others
+            else "somebody who cannot be seen from here: look as root, or in other containers"
+        )
+        return InUse(
+            f"{place}: process {holder or '?'} ran this fleet and is gone, but its lock is still "
+            f"held by {by}"
+        )
 
     def holder(self) -> int | None:
         """The pid that holds the lock, if anybody does."""
