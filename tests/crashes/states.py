@@ -1,0 +1,95 @@
+"""The states a power loss may leave, at every place in a record: all the plain ones, then chance.
+
+Plain are: nothing of what is uncertain survived; all of it; all but one change; one change alone;
+per file its first changes only; the last write torn. Chance adds any subset with any tear. States
+with equal files are one state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.crashes.disk import LOST, SECTOR, WHOLE, ZEROS, Disk, Fates, File, Folder, Image, Write
+from tests.crashes.script import Run
+
+CHANGES_MAX = 12  # of one file, taken one by one: the rest are old marks written over since
+
+
+class CrashState(NamedTuple):
+    position: int  # so many operations were done
+    kind: str
+    image: Image
+
+
+def crash_states(run: Run, wanted: int, seed: int) -> Iterator[CrashState]:
+    """About `wanted` distinct states, spread over the whole record."""
+    seen: set[bytes] = set()
+    disk = run.start.copy()
+    places = len(run.operations) + 1
+    for position in range(places):
+        if position:
+            disk.apply(run.operations[position - 1])
+        left = max(1, (wanted - len(seen)) // (places - position))
+        chance = random.Random(f"{seed} {position}")
+        for kind, fates in _some(disk, left, chance):
+            image = disk.image(fates)
+            digest = image.digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield CrashState(position, kind, image)
+                left -= 1
+                if left == 0:
+                    break
+
+
+def _some(disk: Disk, wanted: int, chance: random.Random) -> Iterator[tuple[str, Fates]]:
+    uncertain = disk.uncertain()
+    everything: Fates = {}
+    nothing: Fates = {node: (LOST,) * len(node.changes) for node in uncertain}
+    for group in ([("all kept", everything), ("all lost", nothing)], list(_plain(uncertain))):
+        chance.shuffle(group)
+        yield from group
+    if uncertain:
+        for _ in range(3 * wanted):
+            yield "by chance", {node: _by_chance(node, chance) for node in uncertain}
+
+
+def _plain(uncertain: list[File | Folder]) -> Iterator[tuple[str, Fates]]:
+    nothing = {node: (LOST,) * len(node.changes) for node in uncertain}
+    for node in uncertain:
+        count = len(node.changes)
+        most = count if isinstance(node, Folder) else CHANGES_MAX
+        for i in range(max(0, count - most), count):
+            yield "all but one", {node: _one(count, i, LOST, WHOLE)}
+            yield "one alone", {**nothing, node: _one(count, i, WHOLE, LOST)}
+            yield "the first ones", {node: (WHOLE,) * i + (LOST,) * (count - i)}
+        for cut in _cuts(node):
+            yield "torn", {node: _one(count, count - 1, cut, WHOLE)}
+            yield "torn, alone", {**nothing, node: _one(count, count - 1, cut, WHOLE)}
+
+
+def _one(count: int, index: int, fate: int, others: int) -> tuple[int, ...]:
+    return (*(others,) * index, fate, *(others,) * (count - index - 1))
+
+
+def _cuts(node: File | Folder) -> list[int]:
+    """Where the last write of a file may end. A sector is written whole or not at all."""
+    last = node.changes[-1]
+    if not isinstance(last, Write):
+        return []
+    ends = range(SECTOR - last.offset % SECTOR, len(last.data), SECTOR)
+    return [ZEROS, *sorted({ends[0], ends[len(ends) // 2], ends[-1]})] if ends else [ZEROS]
+
+
+def _by_chance(node: File | Folder, chance: random.Random) -> tuple[int, ...]:
+    likely = chance.choice((0.1, 0.5, 0.9))
+    fates = []
+    for change in node.changes:
+        fate = WHOLE if chance.random() < likely else LOST
+        if isinstance(change, Write) and chance.random() < 0.15:
+            ends = range(SECTOR - change.offset % SECTOR, len(change.data), SECTOR)
+            fate = chance.choice(ends) if ends else ZEROS
+        fates.append(fate)
+    return tuple(fates)
