@@ -198,6 +198,9 @@ class Disk:
         assert isinstance(parent, Folder)
         return parent, PurePosixPath(path).name
 
+    def is_folder(self, path: str) -> bool:
+        return isinstance(self._node(path), Folder)
+
     def uncertain(self) -> list[File | Folder]:
         """Everything a power loss may find changed or not, in an order that does not vary."""
         found: list[File | Folder] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.testing.conformance.workbench import HandClock, numbered, record
-from tests.crashes.disk import Sync
+from tests.crashes.disk import Disk, Sync
 from tests.crashes.expected import World, schemas_of, shown
 from tests.crashes.recorder import Recorder
 from tests.crashes.script import PARTITIONS, Run, Script, Step
@@ -22,26 +22,50 @@ KILLED_IN = ("append", "commit", "register")
 
 
 def killed_runs(run: Run, base: Path) -> Iterator[Run]:
-    """One for every step of the workload that was killed before the sync that would finish it."""
+    """One for every step of the workload that was killed before the sync that would finish it.
+
+    In the creation of the directory every sync of a folder is such a place.
+    """
     disk = run.start.copy()
     done: set[int] = set()
     for position, operation in enumerate(run.operations):
         step = run.at(position).step
-        if (
-            isinstance(operation, Sync)
-            and operation.path.endswith("-wal")
-            and step is not None
-            and step.name.startswith(KILLED_IN)
-            and step.begin not in done
-        ):
+        if isinstance(operation, Sync) and step is not None and step.begin not in done:
             place = base / f"killed-{position}"
-            place.mkdir()
-            disk.image({}).write(place)
-            successor = _successor(run, position, step, place)
-            if successor is not None:
-                done.add(step.begin)
-                yield successor
+            if step.before is None and disk.is_folder(operation.path):
+                disk.image({}).write(_made(place))
+                yield _creator(run, position, place)
+            elif operation.path.endswith("-wal") and step.name.startswith(KILLED_IN):
+                disk.image({}).write(_made(place))
+                successor = _successor(run, position, step, place)
+                if successor is not None:
+                    done.add(step.begin)
+                    yield successor
         disk.apply(operation)
+
+
+def _made(place: Path) -> Path:
+    place.mkdir()
+    return place
+
+
+def _disk_at(run: Run, position: int) -> Disk:
+    disk = run.start.copy()
+    for operation in run.operations[:position]:
+        disk.apply(operation)
+    return disk
+
+
+def _creator(run: Run, position: int, place: Path) -> Run:
+    recorder = Recorder(place)
+    with recorder.recording():
+        script = Script(recorder)
+        script.create()
+        engine = SqliteEngine(place / "data", ROOMY, HandClock())
+        _fold(script, engine)
+        with script.step("close"):
+            engine.close()
+    return Run(_disk_at(run, position), recorder.operations, script.steps, [])
 
 
 def _successor(run: Run, position: int, step: Step, place: Path) -> Run | None:
@@ -59,10 +83,8 @@ def _successor(run: Run, position: int, step: Step, place: Path) -> Run | None:
         _fold(script, engine)
         with script.step("close"):
             engine.close()
-    start = run.start.copy()
-    for operation in run.operations[:position]:
-        start.apply(operation)
-    return Run(start, recorder.operations, script.steps, run.at(position).acknowledged)
+    sent = run.at(position).acknowledged
+    return Run(_disk_at(run, position), recorder.operations, script.steps, sent)
 
 
 def _shows(engine: SqliteEngine, expected: World) -> bool:

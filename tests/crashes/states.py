@@ -18,30 +18,32 @@ CHANGES_MAX = 12  # of one file, taken one by one: the rest are old marks writte
 
 
 class CrashState(NamedTuple):
+    ordinal: int
     position: int  # so many operations were done
     kind: str
     image: Image
 
 
-def crash_states(run: Run, wanted: int, seed: int) -> Iterator[CrashState]:
-    """About `wanted` distinct states, spread over the whole record."""
-    seen: set[bytes] = set()
+def crash_states(run: Run, wanted: int, seed: int, seen: set[bytes]) -> Iterator[CrashState]:
+    """About `wanted` distinct states not `seen` yet, spread evenly over the whole record."""
     disk = run.start.copy()
     places = len(run.operations) + 1
+    found = 0
+    late = random.Random(seed).random()  # so that short runs do not all begin at the same place
     for position in range(places):
         if position:
             disk.apply(run.operations[position - 1])
-        left = max(1, (wanted - len(seen)) // (places - position))
+        due = int(wanted * (position + 1) / places + late) - found
         chance = random.Random(f"{seed} {position}")
-        for kind, fates in _some(disk, left, chance):
+        for kind, fates in _some(disk, due, chance):
+            if due <= 0:
+                break
             image = disk.image(fates)
-            digest = image.digest()
-            if digest not in seen:
-                seen.add(digest)
-                yield CrashState(position, kind, image)
-                left -= 1
-                if left == 0:
-                    break
+            if image.digest() not in seen:
+                seen.add(image.digest())
+                found += 1
+                due -= 1
+                yield CrashState(found, position, kind, image)
 
 
 def _some(disk: Disk, wanted: int, chance: random.Random) -> Iterator[tuple[str, Fates]]:

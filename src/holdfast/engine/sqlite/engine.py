@@ -26,7 +26,7 @@ from holdfast.engine.port import (
 )
 from holdfast.engine.sqlite import segment, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
-from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
+from holdfast.engine.sqlite.files import damaged, explained, make_durably, sync_path, wal_bytes
 from holdfast.engine.sqlite.inbox import SqliteInbox, wake
 from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
@@ -90,6 +90,8 @@ class SqliteEngine:
             try:
                 if not SqliteCatalog.exists(root):
                     _lay_out(root, fleet, partitions)
+                else:
+                    sync_path(root)  # who made it may have been killed before that
             finally:
                 lock.release()
 
@@ -292,7 +294,7 @@ def _lay_out(root: Path, fleet: str, partitions: int) -> None:
         folder = _folder(root, number)
         if folder.exists():
             _remove_unfinished(folder)
-        (folder / "inbox").mkdir(parents=True)
+        make_durably(folder / "inbox")
         incarnation = f"{number}-{uuid.uuid4().hex[:12]}"
         segment.create_first(folder / "inbox", incarnation)
         state.create_state(folder / "state.db", incarnation)
