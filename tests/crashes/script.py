@@ -42,6 +42,11 @@ class Moment:
     after: World | None
     step: Step | None  # in flight
 
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Equal where the same is promised."""
+        return id(self.before), id(self.after), len(self.acknowledged), id(self.step)
+
 
 @dataclass
 class Run:
@@ -62,6 +67,12 @@ class Run:
             world = step.after
             sent += step.sent
         return Moment(sent, world, world, None)
+
+
+    def near(self, position: int) -> str:
+        """The step in flight, or the one that ended last."""
+        begun = [step.name for step in self.steps if step.begin < position]
+        return begun[-1] if begun else self.steps[0].name
 
 
 class Script:

@@ -1,8 +1,8 @@
 """The states a power loss may leave, at every place in a record: all the plain ones, then chance.
 
 Plain are: nothing of what is uncertain survived; all of it; all but one change; one change alone;
-per file its first changes only; the last write torn. Chance adds any subset with any tear. States
-with equal files are one state.
+per file its first changes only; the last write torn. Chance adds any subset with any tear. Disks
+with equal files are one state, and looked at again only where more had been promised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,22 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.crashes.disk import LOST, SECTOR, WHOLE, ZEROS, Disk, Fates, File, Folder, Image, Write
+from tests.crashes.disk import (
+    LOST,
+    SECTOR,
+    WHOLE,
+    ZEROS,
+    Disk,
+    Fates,
+    File,
+    Folder,
+    Image,
+    Make,
+    Operation,
+    Rename,
+    Unlink,
+    Write,
+)
 from tests.crashes.script import Run
 
 CHANGES_MAX = 12  # of one file, taken one by one: the rest are old marks written over since
@@ -25,34 +40,48 @@ class CrashState(NamedTuple):
 
 
 def crash_states(run: Run, wanted: int, seed: int, seen: set[bytes]) -> Iterator[CrashState]:
-    """About `wanted` distinct states not `seen` yet, spread evenly over the whole record."""
+    """About `wanted` distinct states not `seen` yet, spread over the whole record."""
     disk = run.start.copy()
-    places = len(run.operations) + 1
-    found = 0
-    late = random.Random(seed).random()  # so that short runs do not all begin at the same place
-    for position in range(places):
+    looked: set[tuple[bytes, object]] = set()
+    known = len(seen)
+    share = random.Random(seed).random()  # so that short runs do not all begin at the same place
+    each = wanted / sum(map(_weight, run.operations))
+    ends = {step.end for step in run.steps}
+    for position in range(len(run.operations) + 1):
         if position:
             disk.apply(run.operations[position - 1])
-        due = int(wanted * (position + 1) / places + late) - found
+            share += each * _weight(run.operations[position - 1])
+        promised = run.at(position).identity
         chance = random.Random(f"{seed} {position}")
+        due = int(share) - (len(seen) - known)
+        if position in ends:  # just acknowledged: at least the hardest case
+            due = max(1, due)
         for kind, fates in _some(disk, due, chance):
             if due <= 0:
                 break
             image = disk.image(fates)
-            if image.digest() not in seen:
-                seen.add(image.digest())
-                found += 1
-                due -= 1
-                yield CrashState(found, position, kind, image)
+            digest = image.digest()
+            if (digest, promised) not in looked:
+                looked.add((digest, promised))
+                due -= digest not in seen or position in ends
+                seen.add(digest)
+                yield CrashState(len(looked), position, kind, image)
+
+
+def _weight(operation: Operation) -> float:
+    """What happens to names matters most, what happens to files without their name yet least."""
+    if isinstance(operation, Unlink | Rename | Make) and ".new-" not in operation.path:
+        return 5.0
+    return 0.3 if ".new" in operation.path else 1.0
 
 
 def _some(disk: Disk, wanted: int, chance: random.Random) -> Iterator[tuple[str, Fates]]:
     uncertain = disk.uncertain()
-    everything: Fates = {}
-    nothing: Fates = {node: (LOST,) * len(node.changes) for node in uncertain}
-    for group in ([("all kept", everything), ("all lost", nothing)], list(_plain(uncertain))):
-        chance.shuffle(group)
-        yield from group
+    yield "all lost", {node: (LOST,) * len(node.changes) for node in uncertain}
+    yield "all kept", {}
+    plain = list(_plain(uncertain))
+    chance.shuffle(plain)
+    yield from plain
     if uncertain:
         for _ in range(3 * wanted):
             yield "by chance", {node: _by_chance(node, chance) for node in uncertain}
