@@ -123,9 +123,7 @@ class Folder:
         return entries
 
 
-def _rename(
-    entries: dict[str, File | Folder], change: dict[str, File | Folder | None]
-) -> None:
+def _rename(entries: dict[str, File | Folder], change: dict[str, File | Folder | None]) -> None:
     for name, node in change.items():
         if node is None:
             entries.pop(name, None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.engine.port import Parcel
+from holdfast.engine.port import Granted, Parcel
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.conformance.workbench import Owner, inbox, tags_of
+
 
 @dataclass(frozen=True)
 class Part:
@@ -20,7 +21,7 @@ class Part:
     first: int = 0
     tags: tuple[str, ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
-    head: Head = Head()
+    head: Head = field(default_factory=Head)
     records: dict[tuple[str, str], Record] = field(default_factory=dict)
     outbox: tuple[tuple[int, int, int, bytes], ...] = ()
     sent_next: dict[int, int] = field(default_factory=dict)
@@ -103,13 +104,14 @@ def shown(engine: SqliteEngine, number: int, like: Part) -> Part:
 def claimed(engine: SqliteEngine, number: int, like: Part) -> tuple[Part, Owner]:
     """The same to an owner, who must be given no other."""
     part = shown(engine, number, like)
-    owner = Owner.of(engine, number)
-    loaded = engine.load(owner.claim)
+    (grant,) = engine.assignments([number], 1)
+    assert isinstance(grant, Granted)
+    loaded = engine.load(grant.claim)
     assert loaded.head == part.head
     assert tuple(loaded.outbox) == part.outbox
     assert loaded.sent_next == part.sent_next
     assert {(one.agent, one.key): one for one in loaded.records} == part.records
-    return replace(part, epoch=owner.claim.epoch - 1), owner
+    return replace(part, epoch=grant.claim.epoch - 1), Owner(engine, grant.claim, loaded.head)
 
 
 def schemas_of(engine: SqliteEngine) -> tuple[str, ...]:

@@ -89,9 +89,8 @@ def _check_partition(
     sent = moment.step.sent if moment.step else []
     in_flight = [parcel for to, parcel in sent if to == number]
     _send_again(engine, number, again, in_flight, happened)
-    assert inbox(engine, number, seen.first) == list(after.tags if sent else before.tags)[
-        seen.first :
-    ]
+    if in_flight:
+        assert tuple(inbox(engine, number, seen.first)) == after.tags[seen.first :]
     _go_on(engine, owner)
 
 

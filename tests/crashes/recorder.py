@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import apsw
+import pytest
 
 from tests.crashes.disk import Cut, Make, Operation, Rename, Sync, Unlink, Write
 
@@ -30,7 +30,6 @@ class Recorder:
     def __init__(self, base: Path) -> None:
         self.base = str(base.absolute())
         self.operations: list[Operation] = []
-        self._descriptors: dict[int, str] = {}
 
     def inside(self, path: object) -> str | None:
         """The path relative to the base; None if it is not our business."""
@@ -113,69 +112,68 @@ def _recorded_sqlite(recorder: Recorder) -> Iterator[None]:
         system.unregister()
 
 
-@contextmanager
-def _recorded_system(recorder: Recorder) -> Iterator[None]:
-    """The functions of `os` that the engine uses, pathlib and shutil included."""
-    descriptors: dict[int, str] = {}
-    real = {name: getattr(os, name) for name in _RECORDED}
+class _RecordedCalls:
+    """The functions of `os` that the engine uses, also through pathlib and shutil."""
 
-    def place(path: object, dir_fd: int | None) -> str:
+    def __init__(self, recorder: Recorder) -> None:
+        self._note = recorder.note
+        self._inside = recorder.inside
+        self._paths: dict[int, str] = {}  # of descriptors
+
+    def _place(self, path: Any, dir_fd: int | None) -> str:
         above = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
-        return os.path.join(above, os.fsdecode(path))  # type: ignore[arg-type]
+        return os.path.join(above, os.fsdecode(path))
 
-    def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        full = place(path, dir_fd)
-        new = not os.path.exists(full)
-        descriptor: int = real["open"](path, flags, mode, dir_fd=dir_fd)
-        descriptors[descriptor] = full
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        place = self._place(path, dir_fd)
+        new = not os.path.exists(place)
+        descriptor: int = _REAL["open"](path, flags, mode, dir_fd=dir_fd)
+        self._paths[descriptor] = place
         if new:
-            recorder.note(Make, full, False)
+            self._note(Make, place, False)
         return descriptor
 
-    def closed(descriptor: int) -> None:
-        descriptors.pop(descriptor, None)
-        real["close"](descriptor)
+    def close(self, descriptor: int) -> None:
+        self._paths.pop(descriptor, None)
+        _REAL["close"](descriptor)
 
-    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
-        recorder.note(Write, descriptors[descriptor], offset, bytes(data))
-        return int(real["pwrite"](descriptor, data, offset))
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        self._note(Write, self._paths[descriptor], offset, bytes(data))
+        return int(_REAL["pwrite"](descriptor, data, offset))
 
-    def fsync(descriptor: int) -> None:
-        recorder.note(Sync, descriptors[descriptor])
-        real["fsync"](descriptor)
+    def fsync(self, descriptor: int) -> None:
+        self._note(Sync, self._paths[descriptor])
+        _REAL["fsync"](descriptor)
 
-    def mkdir(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        real["mkdir"](path, mode, dir_fd=dir_fd)
-        recorder.note(Make, place(path, dir_fd), True)
+    def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        _REAL["mkdir"](path, mode, dir_fd=dir_fd)
+        self._note(Make, self._place(path, dir_fd), True)
 
-    def rename(path: Any, to: Any) -> None:
-        real["rename"](path, to)
-        recorder.note(Rename, path, recorder.inside(to))
+    def rename(self, path: Any, to: Any) -> None:
+        _REAL["rename"](path, to)
+        self._note(Rename, path, self._inside(to))
 
-    def unlink(path: Any, *, dir_fd: int | None = None) -> None:
-        full = place(path, dir_fd)
-        plain = os.path.exists(full) and not stat.S_ISFIFO(os.stat(full).st_mode)
-        real["unlink"](path, dir_fd=dir_fd)
+    def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        place = self._place(path, dir_fd)
+        plain = os.path.exists(place) and not stat.S_ISFIFO(os.stat(place).st_mode)
+        _REAL["unlink"](path, dir_fd=dir_fd)
         if plain:
-            recorder.note(Unlink, full)
+            self._note(Unlink, place)
 
-    def rmdir(path: Any, *, dir_fd: int | None = None) -> None:
-        full = place(path, dir_fd)
-        real["rmdir"](path, dir_fd=dir_fd)
-        recorder.note(Unlink, full)
-
-    replaced = dict(
-        open=opened,
-        close=closed,
-        pwrite=pwrite,
-        fsync=fsync,
-        mkdir=mkdir,
-        rename=rename,
-        unlink=unlink,
-        rmdir=rmdir,
-    )
-    with patch.multiple(os, **replaced):
-        yield
+    def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
+        place = self._place(path, dir_fd)
+        _REAL["rmdir"](path, dir_fd=dir_fd)
+        self._note(Unlink, place)
 
 
 _RECORDED = ("open", "close", "pwrite", "fsync", "mkdir", "rename", "unlink", "rmdir")
+_REAL: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in _RECORDED}
+
+
+@contextmanager
+def _recorded_system(recorder: Recorder) -> Iterator[None]:
+    calls = _RecordedCalls(recorder)
+    with pytest.MonkeyPatch.context() as patched:
+        for name in _RECORDED:
+            patched.setattr(os, name, getattr(calls, name))
+        yield

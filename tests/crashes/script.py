@@ -68,7 +68,6 @@ class Run:
             sent += step.sent
         return Moment(sent, world, world, None)
 
-
     def near(self, position: int) -> str:
         """The step in flight, or the one that ended last."""
         begun = [step.name for step in self.steps if step.begin < position]

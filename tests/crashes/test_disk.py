@@ -43,7 +43,7 @@ def every_fate(disk: Disk, tears: tuple[int, ...]) -> Iterator[Fates]:
         yield dict(zip(uncertain, combination, strict=True))
 
 
-FILE = [Make("f", False), Write("f", 0, b"old!"), Sync("f"), Sync(".")]
+FILE: list[Operation] = [Make("f", False), Write("f", 0, b"old!"), Sync("f"), Sync(".")]
 
 
 def test_what_is_synced_is_there() -> None:
@@ -74,16 +74,22 @@ def test_a_cut_may_be_lost() -> None:
 
 
 def test_a_rename_is_whole_or_not_at_all_until_its_folder_is_synced() -> None:
-    renamed = [*FILE, Make("g", False), Write("g", 0, b"new"), Sync("g"), Sync(".")]
+    renamed: list[Operation] = [
+        *FILE,
+        Make("g", False),
+        Write("g", 0, b"new"),
+        Sync("g"),
+        Sync("."),
+    ]
     assert outcomes(*renamed, Rename("g", "f")) == [{"f": b"old!", "g": b"new"}, {"f": b"new"}]
     assert outcomes(*renamed, Rename("g", "f"), Sync(".")) == [{"f": b"new"}]
 
 
 def test_unlinks_may_be_lost_in_any_order() -> None:
-    two = [*FILE, Make("g", False), Sync("."), Unlink("f"), Unlink("g")]
+    two: list[Operation] = [*FILE, Make("g", False), Sync("."), Unlink("f"), Unlink("g")]
     assert len(outcomes(*two)) == 4
 
 
 def test_a_lost_folder_takes_its_synced_files_along() -> None:
-    made = [Make("d", True), Make("d/f", False), Sync("d/f"), Sync("d")]
+    made: list[Operation] = [Make("d", True), Make("d/f", False), Sync("d/f"), Sync("d")]
     assert outcomes(*made) == [{}, {"d": None, "d/f": b""}]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crashes.disk import Disk, Sync
+from tests.crashes.disk import Disk
 from tests.crashes.script import Run
 from tests.engine.test_sqlite_processes import ENVIRONMENT
 
@@ -33,11 +33,19 @@ def test_the_workload_does_all_there_is(run: Run) -> None:
     done = {type(operation).__name__ for operation in run.operations}
     assert done == {"Write", "Cut", "Make", "Rename", "Unlink", "Sync"}
     names = {operation.path for operation in run.operations}
-    assert {"data/fleet.db", "data/fleet.db-wal", "data/p000/committed", "data/p000/appended"} < names
-    segments = {name for name in names if name.startswith("data/p000") and name.endswith(".seg-wal")}
+    assert {
+        "data/fleet.db",
+        "data/fleet.db-wal",
+        "data/p000/committed",
+        "data/p000/appended",
+    } < names
+    segments = {
+        name for name in names if name.startswith("data/p000") and name.endswith(".seg-wal")
+    }
     assert len(segments) > 3
 
 
+CALLS = "trace=fsync,fdatasync,sync_file_range,msync,sync"
 COUNTED = """
 import sys
 from pathlib import Path
@@ -54,8 +62,7 @@ def test_the_kernel_counts_as_many_syncs(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()
     traced = subprocess.run(
-        ["strace", "-f", "-e", "trace=fsync,fdatasync,sync_file_range,msync,sync", "-o", str(log)]
-        + [sys.executable, "-c", COUNTED, str(base)],
+        ["strace", "-f", "-e", CALLS, "-o", str(log), sys.executable, "-c", COUNTED, str(base)],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

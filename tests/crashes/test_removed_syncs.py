@@ -2,7 +2,8 @@
 promise within the states that every run of the tests looks at.
 
 The engine is changed while the workload is recorded, and whole again when the states are opened.
-Only states in the named steps are opened, to save time; the others are counted.
+Only states in the named steps are opened, to save time; the others are counted. `pytest -rP` shows
+which state it was.
 """
 
 from __future__ import annotations
@@ -185,39 +186,37 @@ def changed(change: Change) -> Iterator[None]:
 
 def first_broken(checker: Checker, states: Iterable[CrashState]) -> int:
     """The ordinal of the first state that breaks a promise; 0 if none does."""
-    for state in states:
+    for one in states:
         try:
-            checker.check(state)
+            checker.check(one)
         except Broken:
-            return state.ordinal
+            return one.ordinal
     return 0
 
 
 @pytest.mark.parametrize(("change", "where"), CHANGES, ids=lambda one: getattr(one, "__name__", ""))
-def test_it_is_noticed(
-    change: Change, where: str, place: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_it_is_noticed(change: Change, where: str, place: Path) -> None:
     base = place / change.__name__
     base.mkdir()
     with changed(change):
         run = workload.run(base)
     states = crash_states(run, plain_states(), SEED, set())
-    there = (state for state in states if run.near(state.position).startswith(where))
+    there = (one for one in states if run.near(one.position).startswith(where))
     found = first_broken(Checker(run, place / "state"), there)
     assert found, "no state broke a promise"
-    record_property("summary", f"noticed at state {found:,} of {plain_states():,}")
+    print(f"noticed at state {found:,} of {plain_states():,}")
 
 
-def test_belief_in_what_a_killed_process_left_is_noticed(
-    place: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_belief_in_what_a_killed_process_left_is_noticed(place: Path) -> None:
     base = place / "believed"
     base.mkdir()
     with changed(what_is_found_is_believed):
         successors = list(killed_runs(workload.run(base), base))
     broken = [
-        bool(first_broken(Checker(successor, place / "state"), crash_states(successor, 20, n, set())))
+        bool(
+            first_broken(Checker(successor, place / "state"), crash_states(successor, 20, n, set()))
+        )
         for n, successor in enumerate(successors[::4])
     ]
     assert any(broken)
-    record_property("summary", f"noticed after {sum(broken)} of {len(broken)} kills, 20 states each")
+    print(f"noticed after {sum(broken)} of {len(broken)} kills, 20 states each")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.port import Limits
+from holdfast.engine.port import Limits, Parcel
 from holdfast.engine.sqlite import deltas as deltas_module
 from holdfast.engine.sqlite import engine as engine_module
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -120,11 +120,11 @@ def _upkeep(script: Script, engine: SqliteEngine, owners: list[Owner]) -> None:
     _commit(script, owners[0], events=2, version=9)
 
 
-def _ordered(seq: int):
+def _ordered(seq: int) -> Parcel:
     return parcel([f"up.{seq}"], source="up", seqs=[seq], keys=["k"], previous=[seq - 1])
 
 
-def _large(source: str, seq: int):
+def _large(source: str, seq: int) -> Parcel:
     """More than a page of SQLite's."""
     tag = f"{source}.{seq}"
     return parcel([tag], source=source, seqs=[seq], keys=[tag.ljust(20_000)])
