@@ -17,12 +17,16 @@ from tests.crashes.script import Run
 from tests.crashes.states import crash_states
 
 STATES = int(os.environ.get("HOLDFAST_CRASH_STATES", "3200"))
-AFTER_KILLS = 0.2  # of the states
+AFTER_KILLS = 0.2  # of them
 SEED = 1
 
 
 def plain_states() -> int:
-    return int(STATES * (1 - AFTER_KILLS))
+    return STATES - states_after_kills()
+
+
+def states_after_kills() -> int:
+    return int(STATES * AFTER_KILLS)
 
 
 @pytest.mark.slow
@@ -47,7 +51,7 @@ def test_nor_does_one_that_comes_after_a_kill(
     base = place / "kills"
     base.mkdir()
     successors = list(killed_runs(run, base))
-    each = int(STATES * AFTER_KILLS / len(successors)) + 1
+    each = states_after_kills() // len(successors) + 1
     for number, successor in enumerate(successors):
         checker = Checker(successor, place / "state")
         for state in crash_states(successor, each, SEED + number, seen):

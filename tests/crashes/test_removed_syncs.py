@@ -25,7 +25,7 @@ from tests.crashes import workload
 from tests.crashes.kills import killed_runs
 from tests.crashes.promises import Broken, Checker
 from tests.crashes.states import CrashState, crash_states
-from tests.crashes.test_crash_states import SEED, plain_states
+from tests.crashes.test_crash_states import SEED, plain_states, states_after_kills
 
 Patch = pytest.MonkeyPatch
 Change = Callable[[Patch], None]
@@ -160,6 +160,19 @@ def what_is_found_is_believed(patch: Patch) -> None:
     patch.setattr(files, "_make_certain", lambda path: None)
 
 
+def a_found_catalog_is_believed(patch: Patch) -> None:
+    patch.setattr(engine, "sync_path", lambda path: None)
+
+
+def a_found_folder_is_believed(patch: Patch) -> None:
+    def make_durably(folder: Path) -> None:
+        for place in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+            place.mkdir()
+            files.sync_path(place.parent)
+
+    patch.setattr(engine, "make_durably", make_durably)
+
+
 CHANGES: list[tuple[Change, str]] = [
     (appends_are_not_synced, "append"),
     (commits_are_not_synced, "commit"),
@@ -207,16 +220,25 @@ def test_it_is_noticed(change: Change, where: str, place: Path) -> None:
     print(f"noticed at state {found:,} of {plain_states():,}")
 
 
-def test_belief_in_what_a_killed_process_left_is_noticed(place: Path) -> None:
-    base = place / "believed"
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (what_is_found_is_believed, "open after a kill in append"),
+        (a_found_catalog_is_believed, "create"),
+        (a_found_folder_is_believed, "create"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_it_is_noticed_after_a_kill(change: Change, where: str, place: Path) -> None:
+    base = place / change.__name__
     base.mkdir()
-    with changed(what_is_found_is_believed):
-        successors = list(killed_runs(workload.run(base), base))
-    broken = [
-        bool(
-            first_broken(Checker(successor, place / "state"), crash_states(successor, 20, n, set()))
-        )
-        for n, successor in enumerate(successors[::4])
-    ]
-    assert any(broken)
-    print(f"noticed after {sum(broken)} of {len(broken)} kills, 20 states each")
+    with changed(change):
+        everyone = list(killed_runs(workload.run(base), base))
+    successors = [one for one in everyone if one.steps[0].name.startswith(where)]
+    each = states_after_kills() // len(everyone)
+    for number, one in enumerate(successors):
+        states = crash_states(one, each, SEED + number, set())
+        if first_broken(Checker(one, place / "state"), states):
+            print(f"noticed after kill {number + 1} of {len(successors)}, {each} states each")
+            return
+    pytest.fail("no state broke a promise")
