@@ -1,8 +1,20 @@
-"""Settings for every property test: machines differ, so slowness is no failure; seeds are shown."""
+"""For every test: settings of property tests, and lines that a test wants people to see.
 
+Machines differ, so slowness is no failure of a property; seeds are shown.
+"""
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("holdfast")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A test says `record_property("summary", line)`, and the line stands at the end of the run."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, line in report.user_properties:
+            if name == "summary":
+                terminalreporter.write_line(f"{report.nodeid}: {line}")

@@ -5,6 +5,7 @@ A small tmpfs is filled for real. That needs the right to mount; without it the 
 """
 
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 from holdfast import Agent, Context, Event, Fleet, on
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.files import create, discard, publish
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.stamping import Instant, system_clock
 from holdfast.engine.urls import open_engine
-from holdfast.errors import DiskFull
+from holdfast.errors import DiskFull, HoldfastError
 from holdfast.model.schema import Field, Schema
 from holdfast.runtime.worker import Worker
 from holdfast.testing.conformance.workbench import (
@@ -219,6 +221,23 @@ def test_the_reserve_stops_the_outside_before_messages(disk: Disk) -> None:
     assert append(engine, messages("1-abc", 2, 1)).new == 1
     assert inbox(engine) == ["warm", "1-abc>1", "1-abc>2"]
     engine.close()
+
+
+def test_a_new_file_that_could_not_be_written_is_not_given_its_name(tmp_path: Path) -> None:
+    """SQLite moves the WAL into the file when it is closed, and says nothing when that fails."""
+    path = tmp_path / "new.seg"
+    connection = create(path, "CREATE TABLE rows(row BLOB);")
+    connection.execute("INSERT INTO rows VALUES(zeroblob(200000))")
+    connection.execute("COMMIT; BEGIN")  # the rest of the disk is gone from here on
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(HoldfastError, match=r"new\.seg"):
+            publish(connection, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    discard(connection, path)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Grown(Event):

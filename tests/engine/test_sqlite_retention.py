@@ -255,6 +255,14 @@ def test_side_files_without_a_segment_are_swept(aged: Fleet, clock: HandClock) -
     assert inbox(aged.engine, position=2) == ["a"]
 
 
+def test_an_unfinished_segment_is_swept_by_the_next_rotation(aged: Fleet) -> None:
+    """A crash in the middle of a rotation leaves it; the next one may begin at another position."""
+    for end in ("", "-wal", "-journal"):
+        (aged.folder / f"00000007-00000000000000000042.seg.new{end}").write_bytes(b"half")
+    aged.fill(1)
+    assert [path.name for path in aged.folder.glob("*.new*")] == []
+
+
 def test_actions_are_kept_as_long_as_events(tmp_path: Path, clock: HandClock) -> None:
     fleet = Fleet(tmp_path / "data", clock, retain_seconds=DAY)
     start = fleet.owner.head.now

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.engine import admission, inheritance, memory, stamping
+from holdfast.engine import admission, inheritance, stamping
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
+from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import TryAgain

@@ -25,7 +25,7 @@ from holdfast.engine.port import (
 )
 from holdfast.engine.sqlite import rescaling, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
-from holdfast.engine.sqlite.files import damaged, explained, make_durably, wal_bytes
+from holdfast.engine.sqlite.files import damaged, explained, make_durably, sync_path, wal_bytes
 from holdfast.engine.sqlite.folders import check_count, folder_of, lay_out
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Bell, HolderLock, ProcessIdentity, Turnstile
@@ -93,6 +93,8 @@ class SqliteEngine:
                 if not SqliteCatalog.exists(root):
                     lay_out(root, partitions)
                     SqliteCatalog.create(root, fleet, partitions)
+                else:
+                    sync_path(root)  # who made it may have been killed before that
             finally:
                 lock.release()
 

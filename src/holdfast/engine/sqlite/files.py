@@ -6,7 +6,7 @@ import errno
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -101,9 +101,9 @@ def create(path: Path, script: str) -> apsw.Connection:
     with explained(path):
         remove(unfinished)
         connection = apsw.Connection(str(unfinished))
+        connection.execute("PRAGMA synchronous=OFF")  # `publish` syncs it, once
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(script)
@@ -121,7 +121,8 @@ def publish(connection: apsw.Connection, path: Path) -> None:
     """Finish what `create` began: durable first, then named."""
     with explained(path):
         connection.execute("COMMIT")
-        connection.close()  # the last connection checkpoints and removes the WAL
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.close()  # would checkpoint too, but not say when that fails
         unfinished = _unfinished(path)
         sync_path(unfinished)
         unfinished.rename(path)
@@ -147,6 +148,7 @@ def open_existing(path: Path, *, read_only: bool = False, newest: int = FORMAT) 
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         try:
             check_format(connection, path, newest)
+            _make_certain(path)
         except BaseException:
             connection.close()
             raise
@@ -156,6 +158,17 @@ def open_existing(path: Path, *, read_only: bool = False, newest: int = FORMAT) 
         # Checkpoints belong to upkeep, not to whoever happens to close last.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
+
+
+def _make_certain(path: Path) -> None:
+    """What is read here must outlive a power loss, for others will be built on it.
+
+    A process that was killed in a sync leaves what it wrote in the page cache. Whoever opens the
+    file next sees it, complete, and nothing tells that it is not on the disk yet.
+    """
+    if wal_bytes(path):
+        sync_path(Path(f"{path}-wal"))
+    sync_path(path.parent)
 
 
 def check_format(connection: apsw.Connection, path: Path, newest: int = FORMAT) -> None:
@@ -176,11 +189,17 @@ def check_format(connection: apsw.Connection, path: Path, newest: int = FORMAT) 
 
 
 def make_durably(folder: Path) -> None:
-    """Make a directory and those above it: each is entered durably in the one above."""
-    missing = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    """Make a directory and those above it: each is entered durably in the one above.
+
+    So is the last one that is there already: who made it may have been killed before the sync.
+    """
+    places = (folder.absolute(), *folder.absolute().parents)
+    missing = [place for place in places if not place.exists()]
+    with suppress(PermissionError):  # then it was not us who made it
+        sync_path(places[len(missing)].parent)
     for place in reversed(missing):
         place.mkdir(exist_ok=True)
-        sync_path(place.absolute().parent)
+        sync_path(place.parent)
 
 
 def sync_path(path: Path) -> None:
@@ -211,3 +230,10 @@ def last_written(path: Path) -> float:
 def remove(path: Path) -> None:
     for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         name.unlink(missing_ok=True)
+
+
+def remove_durably(path: Path) -> None:
+    """The file first: a power loss must not bring it back without its WAL."""
+    path.unlink(missing_ok=True)
+    sync_path(path.parent)
+    remove(path)

@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from holdfast.engine.sqlite import segment
-from holdfast.engine.sqlite.files import damaged, publish
+from holdfast.engine.sqlite.files import damaged, make_durably, publish
 from holdfast.engine.sqlite.standing import begin_state, is_unclaimed
 from holdfast.errors import UsageError
 
@@ -40,7 +40,7 @@ def make_folder(root: Path, number: int) -> Path:
     folder = folder_of(root, number)
     if folder.exists():
         _remove_unfinished(folder)
-    (folder / "inbox").mkdir(parents=True)
+    make_durably(folder / "inbox")
     return folder
 
 

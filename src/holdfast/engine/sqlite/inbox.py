@@ -17,7 +17,7 @@ from holdfast.engine.sqlite.files import (
     damaged,
     explained,
     last_written,
-    remove,
+    remove_durably,
     transaction,
     wal_bytes,
 )
@@ -322,7 +322,8 @@ class SqliteInbox:
                 cached = self._readers.pop(name, None)
                 if cached is not None:
                     cached.close()
-                remove(self.folder / str(name))
+                with explained(self.folder):
+                    remove_durably(self.folder / str(name))
         self._sweep()
         self._rotate_aged(folded)
         for name in list_segments(self.folder)[:-1]:

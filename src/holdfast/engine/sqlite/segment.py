@@ -190,6 +190,7 @@ def create_next(folder: Path, old: Segment) -> SegmentName:
     head = old.head()._replace(sealed=False)
     name = SegmentName(old.name.number + 1, head.next)
     path = folder / str(name)
+    _sweep_unfinished(folder)
     connection = create(path, _TABLES)
     try:
         with explained(path):
@@ -204,3 +205,10 @@ def create_next(folder: Path, old: Segment) -> SegmentName:
         discard(connection, path)
         raise
     return name
+
+
+def _sweep_unfinished(folder: Path) -> None:
+    """A crash in the middle of a rotation leaves a file whose name nobody will use again."""
+    with explained(folder):
+        for leftover in folder.glob("*.seg.new*"):
+            leftover.unlink(missing_ok=True)

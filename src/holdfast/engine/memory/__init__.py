@@ -1,0 +1,7 @@
+"""The in-memory engine."""
+
+from holdfast.engine.memory.catalog import MemoryCatalog
+from holdfast.engine.memory.engine import MemoryEngine
+from holdfast.engine.memory.partition import MemoryLedger, MemoryPartition
+
+__all__ = ["MemoryCatalog", "MemoryEngine", "MemoryLedger", "MemoryPartition"]

@@ -1,0 +1,185 @@
+"""A partition in memory: its inbox with the dedupe rows, its committed state, and its view."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from holdfast.engine import inheritance
+from holdfast.engine.admission import SourceRow
+from holdfast.engine.inheritance import Dedupe
+from holdfast.engine.stamping import NEVER, Instant
+from holdfast.model.keys import slot_of
+from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.inputs import StoredFrame
+
+R = TypeVar("R", StoredFrame, Journalled, Issued)
+
+
+class MemoryLedger:
+    """Dedupe rows in dictionaries."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, SourceRow] = {}
+        self.chunks: dict[tuple[str, int], int] = {}
+        self.marks: dict[str, int] = {}
+        self.last_by_key: dict[tuple[str, str], int] = {}
+
+    def source(self, name: str) -> SourceRow | None:
+        return self.sources.get(name)
+
+    def put_source(self, name: str, row: SourceRow) -> None:
+        self.sources[name] = row
+
+    def source_count(self) -> int:
+        return len(self.sources)
+
+    def forget_idle_anonymous(self, before: float) -> int:
+        idle = [n for n, row in self.sources.items() if n.startswith("~") and row.stamp < before]
+        for name in idle:
+            del self.sources[name]
+            self.chunks = {k: bits for k, bits in self.chunks.items() if k[0] != name}
+        return len(idle)
+
+    def chunk(self, name: str, number: int) -> int:
+        return self.chunks.get((name, number), 0)
+
+    def put_chunk(self, name: str, number: int, bits: int) -> None:
+        self.chunks[name, number] = bits
+
+    def drop_chunks_below(self, name: str, number: int) -> None:
+        for key in [k for k in self.chunks if k[0] == name and k[1] < number]:
+            del self.chunks[key]
+
+    def mark(self, source: str) -> int:
+        return self.marks.get(source, 0)
+
+    def put_mark(self, source: str, last: int) -> None:
+        self.marks[source] = last
+
+    def last_of_key(self, name: str, key: str) -> int:
+        return self.last_by_key.get((name, key), 0)
+
+    def put_last_of_key(self, name: str, key: str, seq: int) -> None:
+        self.last_by_key[name, key] = seq
+
+    def dedupe(self) -> Dedupe:
+        return Dedupe(self.sources, self.chunks, self.last_by_key)
+
+
+@dataclass
+class MemoryPartition:
+    """One partition, and the committed view of it."""
+
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    inbox: list[StoredFrame] = field(default_factory=list)
+    next: int = 0
+    stamp: Instant = NEVER
+    closed: bool = False  # to everything but messages
+    epoch: int = 0
+    generation: int = 0
+    committed: Head = field(default_factory=Head)
+    states: dict[tuple[str, str], Record] = field(default_factory=dict)
+    outbox: dict[tuple[int, int], tuple[int, bytes]] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    issued: list[Issued] = field(default_factory=list)
+    journalled: list[Journalled] = field(default_factory=list)
+    dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    born: str = field(default_factory=lambda: uuid.uuid4().hex)
+    whole: threading.RLock = field(default_factory=threading.RLock)  # nothing in it is half done
+
+    def head(self) -> Head:
+        with self.whole:
+            return self.committed
+
+    def inbox_next(self) -> int:
+        with self.whole:
+            return self.next
+
+    def inbox_first(self) -> int:
+        with self.whole:
+            return self.inbox[0].first if self.inbox else self.next
+
+    def record(self, agent: str, key: str) -> Record | None:
+        with self.whole:
+            return self.states.get((agent, key))
+
+    def records(self, agent: str | None = None) -> Iterator[Record]:
+        with self.whole:
+            return iter([r for r in self.states.values() if agent in (None, r.agent)])
+
+    def frames(self, first: int, most: int) -> list[StoredFrame]:
+        with self.whole:
+            start = stop = _holding(self.inbox, first)
+            events = 0
+            while stop < len(self.inbox) and events < most:
+                events += self.inbox[stop].count
+                stop += 1
+            return self.inbox[start:stop]
+
+    def journal(self, first: int, most: int) -> list[Journalled]:
+        with self.whole:
+            start = _holding(self.journalled, first)
+            return self.journalled[start : start + most]
+
+    def actions(self, first: int, most: int) -> list[Issued]:
+        with self.whole:
+            start = _holding(self.issued, first)
+            return self.issued[start : start + most]
+
+    def letters(self) -> list[tuple[Letter, bool]]:
+        with self.whole:
+            return list(self.dead.values())
+
+    def letter(self, letter_id: int) -> Letter | None:
+        with self.whole:
+            letter, redriven = self.dead.get(letter_id, (None, False))
+            return None if redriven else letter
+
+    def answer(self, position: int) -> Answer | None:
+        with self.whole:
+            return self.answers.get(position)
+
+    def sent_next(self) -> dict[int, int]:
+        with self.whole:
+            return dict(self.numbers)
+
+    def marks(self) -> dict[str, int]:
+        with self.whole:
+            return dict(self.ledger.marks)
+
+    def incarnation(self) -> str:
+        return self.born
+
+    def owner(self) -> str:
+        return "this process" if self.epoch else ""
+
+
+def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartition:
+    letters = inheritance.letters_of(slots, [part.letters() for part in parents])
+    dedupe = inheritance.union(part.ledger.dedupe() for part in parents).of(slots)
+    child = MemoryPartition(
+        stamp=inheritance.latest(part.stamp for part in parents),
+        generation=max(part.generation for part in parents),
+        committed=inheritance.first_head((part.committed for part in parents), letters),
+        dead={letter.id: (letter, False) for letter in letters},
+    )
+    child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe
+    for part in parents:
+        for name, record in part.states.items():
+            if slot_of(record.key) in slots:
+                child.states[name] = inheritance.moved(record)
+    return child
+
+
+def _holding(runs: list[R], first: int) -> int:
+    """Where the run is that holds `first`, or comes next. They are long: searched, not walked."""
+    start = max(0, bisect_right(runs, first, key=lambda run: run.first) - 1)
+    if start < len(runs) and runs[start].first + runs[start].count <= first:
+        start += 1
+    return start
