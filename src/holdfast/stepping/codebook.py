@@ -52,6 +52,10 @@ class Codebook:
     def knows(self, schema_id: int) -> bool:
         return schema_id in self._stored
 
+    def schemas(self) -> list[tuple[int, Schema]]:
+        """All that is known by now, with what was met at run time."""
+        return sorted(self._stored.items(), key=lambda each: each[0])
+
     def schema_of(self, schema_id: int) -> Schema:
         found = self._stored.get(schema_id)
         if found is None:

@@ -1,0 +1,37 @@
+"""Handlers that do not end: they raise after some seconds, and so fail like any other."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+STEP_SECONDS = 5.0  # of one commit
+
+
+class TimeLimit:
+    """For the main thread of a process that does nothing else. `rearm` before every step."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+
+    def rearm(self) -> None:
+        # Again and again: a batch that was ended is folded once more, with care.
+        signal.setitimer(signal.ITIMER_REAL, STEP_SECONDS, STEP_SECONDS)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.hits += 1
+        raise TimeoutError(f"it ran longer than {STEP_SECONDS:g} seconds")
+
+    def __enter__(self) -> TimeLimit:
+        self._before = signal.signal(signal.SIGALRM, self._end)
+        self.rearm()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, self._before)
