@@ -159,8 +159,6 @@ _PATH_METHODS = {
 
 def rule_for(name: str, call: ast.Call | None) -> Rule | None:
     """The rule that a use of this name breaks; `call` is the call it is the function of."""
-    if name in _EXACT:
-        return _EXACT[name]
     if name.startswith("os.path."):
         return None if name.split(".")[2] in _PURE_PATHS else INPUT
     if name == "datetime.datetime.fromtimestamp":
@@ -176,6 +174,8 @@ def rule_for(name: str, call: ast.Call | None) -> Rule | None:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         prefix = ".".join(parts[:length])
+        if prefix in _EXACT:
+            return _EXACT[prefix]  # os.environ.get
         # The module itself does nothing yet; what is taken from it does.
         if prefix in _PREFIXES and (length < len(parts) or "." in prefix):
             return _PREFIXES[prefix]
