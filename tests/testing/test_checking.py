@@ -3,12 +3,18 @@ they do, claims of idempotence are put to the test, and what must not count does
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from holdfast import UsageError
+from holdfast.runtime.loading import load_fleet
+from holdfast.stepping.frame import Frame
 from holdfast.testing.checking.check import Problem, Report, check
+from holdfast.testing.checking.limiting import TimeLimit
+from holdfast.testing.checking.recording import generated_recording
 
 HEAD = """
 import random
@@ -47,16 +53,16 @@ TAGGED = """
 
 
 def checked(
-    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, events: int = 200, seed: int = 0
+    folder: Path,
+    body: str,
+    monkeypatch: pytest.MonkeyPatch,
+    events: int = 200,
+    step_seconds: float = 30.0,
 ) -> Report:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("sys.path", [str(folder)])
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (folder / "fleet.py").write_text(HEAD + body + TAIL)
-    with pytest.MonkeyPatch.context() as patch:
-        import sys
-
-        patch.setattr(sys, "path", list(sys.path))
-        return check("fleet.py", url=None, events=events, seed=seed)
+    return check("fleet.py", url=None, events=events, seed=0, step_seconds=step_seconds)
 
 
 def only(report: Report, kind: str) -> Problem:
@@ -84,35 +90,17 @@ def test_a_clock_is_caught_at_its_first_event(
     assert found.data["hint"] == f"fleet.py:{line}:28"
     assert "probably because of fleet.py" in found.text
     # The first time any drone has counted to 21, and not an event later.
-    (before, after) = counted(tmp_path, monkeypatch, int(str(found.data["event"])))
-    assert (before, after) == (20, 21)
+    assert counted(int(str(found.data["event"]))) == (20, 21)
 
 
-def counted(folder: Path, monkeypatch: pytest.MonkeyPatch, event: int) -> tuple[int, int]:
+def counted(event: int) -> tuple[int, int]:
     """The largest count of any drone before and after that made-up event."""
-    from holdfast.model.rng import Random
-    from holdfast.runtime.loading import load_fleet
-    from holdfast.testing.generating import generate_stream
-
-    fleet = load_fleet("fleet.py")
-    from holdfast.testing.checking.recording import generated_recording
-
-    recording = generated_recording(fleet, 0, 200)
-    assert recording.events == 200
-    assert list(generate_stream(fleet, Random(1), 1, 1))
-    counts: dict[str, int] = {}
-    before = 0
-    position = 0
-    from holdfast.stepping.frame import Frame
-
-    for _, _, _, frame in recording.inboxes[0].frames:
-        for key in Frame.decode(frame).values("key") or []:
-            position += 1
-            before = max(counts.values(), default=0)
-            counts[str(key)] = counts.get(str(key), 0) + 1
-            if position == event:
-                return before, max(counts.values())
-    raise AssertionError(f"no event {event}")
+    recording = generated_recording(load_fleet("fleet.py"), 0, 200, TimeLimit())
+    frames = [Frame.decode(frame) for _, _, _, frame in recording.inboxes[0].frames]
+    keys = [str(key) for frame in frames for key in frame.values("key") or []]
+    assert len(keys) == 200
+    before, after = Counter(keys[: event - 1]), Counter(keys[:event])
+    return max(before.values()), max(after.values())
 
 
 def test_chance_is_caught_in_outputs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,45 +186,82 @@ class Tower(Agent, on_error="pause", unhandled="defer", expire_after=60.0):
         self.total += ctx.random.random()
 """
     )
-    report = checked(tmp_path, body.replace("agents=[Drone]", "agents=[Drone, Tower]"), monkeypatch)
+    monkeypatch.setattr(f"{__name__}.TAIL", TAIL.replace("[Drone]", "[Drone, Tower]"))
+    report = checked(tmp_path, body, monkeypatch)
     assert report.clean, report.problems
+    assert any("Tower.heard raised ValueError: too low" in each.text for each in report.problems)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "what"),
-    [
-        ("idempotent=True", "self.number += 1", "number is 1 after the first"),
-        ("Battery, idempotent=True", "self.names.append('x')", "names is ['x'] after"),
-        (
-            "idempotent=True",
-            "ctx.emit(Low(at=ctx.random.random()))",
-            "the second delivery adds to its actions ['Low'",
-        ),
-        (
-            "when=lambda self, event: True, idempotent=True",
-            "ctx.send(Drone, ctx.new_id()[-1], Later())",
-            "",
-        ),
-        (
-            "idempotent=True",
-            "if self.number:\n    raise ValueError('twice')\nself.number = 1",
-            "the second delivery is 'fine' after the first delivery and 'ValueError: twice'",
-        ),
-        ("idempotent=True", "ctx.after(9.0, Later())", "(timers) is"),
-    ],
-)
-def test_a_broken_claim_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, code: str, what: str
-) -> None:
-    body = in_handler(code).replace("@on", f"@on({arguments})")
-    report = checked(tmp_path, body, monkeypatch, events=40)
-    if not what:
-        assert report.clean, report.problems
-        return
-    found = only(report, "idempotence")
-    assert found.data["handler"] == "Drone.drained"
-    assert "Battery(percent=" in found.text
-    assert what in found.text
+CLAIMS = """
+    @on(idempotent=True)
+    def counts(self, event: Battery, ctx: Context) -> None:
+        self.number += 1
+
+    @on(Tags, idempotent=True)
+    def appends(self, event: Event, ctx: Context) -> None:
+        self.names.append("x")
+
+    @on(when=lambda self, event: True, idempotent=True)
+    def draws(self, event: Later, ctx: Context) -> None:
+        ctx.emit(Low(at=ctx.random.random()))
+
+class Fails(Event):
+    pass
+
+class Waits(Event):
+    pass
+
+class Sends(Event):
+    pass
+
+class Rings(Event):
+    pass
+
+class Tower(Agent):
+    number: int = 0
+    last: str = ""
+
+    @on(idempotent=True)
+    def fails(self, event: Fails, ctx: Context) -> None:
+        if self.number:
+            self.number = 0
+            raise ValueError("twice")
+        self.number = 1
+
+    @on(idempotent=True)
+    def waits(self, event: Waits, ctx: Context) -> None:
+        ctx.after(9.0, Later())
+
+    @on(idempotent=True)
+    def sends(self, event: Sends, ctx: Context) -> None:
+        ctx.send(Tower, f"t-{ctx.new_id()[-5]}", Later())
+        ctx.after(5.0, Rings(), name="ring")
+
+    @on(idempotent=True)
+    def rings(self, event: Rings, ctx: Context) -> None:
+        self.last = ctx.new_id()
+"""
+
+
+def test_broken_claims_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.TAIL", TAIL.replace("[Drone]", "[Drone, Tower]"))
+    report = checked(tmp_path, CLAIMS, monkeypatch)
+    texts = {
+        str(each.data["handler"]): each.text
+        for each in report.problems
+        if each.kind == "idempotence"
+    }
+    for handler, what in {
+        "Drone.counts": "number is 1 after the first delivery and 2 after the second",
+        "Drone.appends": "names is ['x'] after the first delivery and ['x', 'x'] after",
+        "Drone.draws": "the second delivery adds to its actions ['Low'",
+        "Tower.fails": "the second delivery is 'fine' after the first delivery and 'ValueError",
+        "Tower.waits": "(timers) is ",
+        "Tower.sends": "the second delivery adds to its messages ['Tower', 't-",
+        "Tower.rings": "last is 'sample/Tower/",
+    }.items():
+        assert what in texts.pop(handler), handler
+    assert texts == {}
     assert report.summary.endswith("of them twice in a row")
 
 
@@ -248,7 +273,7 @@ ctx.emit(Low(at=event.percent))
 ctx.send(Drone, "d-9", Later())
 ctx.after(9.0, Later(), name="one")"""
     body = in_handler(code).replace("@on", "@on(idempotent=True)")
-    body += "\n    @on\n    def late(self, event: Later, ctx: Context) -> None:\n        self.number += 1\n"
+    body += TAGGED.replace("event: Tags", "event: Later").replace("self.tags |= event.tags", "pass")
     report = checked(tmp_path, body, monkeypatch, events=100)
     assert report.problems == []
 
@@ -256,9 +281,8 @@ ctx.after(9.0, Later(), name="one")"""
 def test_a_handler_that_does_not_end_is_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seconds long, since it has to wait for the limit of each process."""
     body = in_handler("self.number += 1\nwhile self.number == 2:\n    pass")
-    report = checked(tmp_path, body, monkeypatch, events=20)
+    report = checked(tmp_path, body, monkeypatch, events=20, step_seconds=0.5)
     assert report.clean
     assert any("TimeoutError: it ran longer than" in each.text for each in report.problems)
 

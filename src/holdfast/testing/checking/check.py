@@ -15,6 +15,7 @@ from holdfast.testing.checking.comparing import Divergence, compare
 from holdfast.testing.checking.doubling import Broken
 from holdfast.testing.checking.findings import Finding, shown
 from holdfast.testing.checking.folding import Failure
+from holdfast.testing.checking.limiting import STEP_SECONDS
 from holdfast.testing.checking.recording import stored_recording
 from holdfast.testing.checking.running import Processes, claims, temporary_folder
 from holdfast.testing.checking.static import read_fleet
@@ -40,7 +41,14 @@ class Report(NamedTuple):
         return not any(each.level == "finding" for each in self.problems)
 
 
-def check(reference: str, *, url: str | None, events: int | None, seed: int) -> Report:
+def check(
+    reference: str,
+    *,
+    url: str | None,
+    events: int | None,
+    seed: int,
+    step_seconds: float = STEP_SECONDS,
+) -> Report:
     """`url` names stored data to fold; without one, events are made up from the seed."""
     fleet = load_fleet(reference)
     findings, unreadable = read_fleet(fleet)
@@ -49,7 +57,7 @@ def check(reference: str, *, url: str | None, events: int | None, seed: int) -> 
         _note(f"the source of {each} is not to be had, so not read") for each in unreadable
     ]
     with temporary_folder() as folder:
-        processes = Processes(reference, seed, Path(folder))
+        processes = Processes(reference, seed, Path(folder), step_seconds)
         problems += _recorded(processes, fleet, url, events)
         compared = compare(processes)
         claimed = claims(fleet)

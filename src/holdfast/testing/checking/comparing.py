@@ -37,7 +37,7 @@ class Comparison(msgspec.Struct):
 def compare(processes: Processes) -> Comparison:
     """Every inbox of the recording, folded both ways."""
     found = Comparison()
-    alone, batches = processes.run("alone").folds, processes.run("batches").folds
+    alone, batches = processes.both()
     for one, other in zip(alone, batches, strict=True):
         found.inputs += one.marks[-1].number if one.marks else 0
         found.failures += one.failures
@@ -63,9 +63,9 @@ def _first_window(one: Fold, other: Fold) -> Window | None:
 
 
 def _narrowed(processes: Processes, window: Window) -> Divergence:
-    details = processes.run("alone", window=window).folds[0].details
-    singly = processes.run("batches", window=window).folds[0].details
-    for one, other in zip(details, singly, strict=False):
+    alone, batches = processes.both(window)
+    details = alone[0].details
+    for one, other in zip(details, batches[0].details, strict=False):
         found = difference(one.picture, other.picture)
         if found is not None:
             return _divergence(window, one, found)

@@ -34,12 +34,14 @@ class Broken(msgspec.Struct):
 
 
 class Doubling:
-    def __init__(self, fleet: FleetModel, recording: Recording, inbox: Inbox) -> None:
+    def __init__(
+        self, fleet: FleetModel, recording: Recording, inbox: Inbox, limit: TimeLimit
+    ) -> None:
         codebook = recording.codebook(fleet)
         self._bench = Bench(fleet, codebook, recording.layout, inbox.first)
         self._inbox = inbox
         self._painter = Painter(codebook)
-        self._limit = TimeLimit()
+        self._limit = limit
         self.doubled = 0
         self.broken: dict[str, Broken] = {}
 

@@ -79,7 +79,12 @@ class Folding:
     """One inbox on one bench."""
 
     def __init__(
-        self, fleet: FleetModel, recording: Recording, inbox: Inbox, window: Window | None
+        self,
+        fleet: FleetModel,
+        recording: Recording,
+        inbox: Inbox,
+        window: Window | None,
+        limit: TimeLimit,
     ) -> None:
         codebook = recording.codebook(fleet)
         self.bench = Bench(fleet, codebook, recording.layout, inbox.first)
@@ -88,7 +93,7 @@ class Folding:
         self._window = window
         self._painter = Painter(codebook)
         self._digest = Digest()
-        self._limit = TimeLimit()
+        self._limit = limit
         self._began = self.bench.taken
         self._paused: set[tuple[str, str]] = set()
 

@@ -124,14 +124,14 @@ def _stored_inbox(number: int, view: View, most: int | None) -> Inbox:
 # ---------------------------------------------------------------- made up
 
 
-def generated_recording(fleet: FleetModel, seed: int, events: int) -> Recording:
+def generated_recording(fleet: FleetModel, seed: int, events: int, limit: TimeLimit) -> Recording:
     """`events` made-up events of one seed, and the messages that follow from them. One whose
     handler does not end is the last."""
     writer = _Writer(fleet)
     random = Random(seed)
     stream = generate_stream(fleet, random, KEYS_PER_AGENT, events)
     stamp = BEGINNING
-    with TimeLimit() as limit:
+    with limit:
         while rows := list(islice(stream, random.randint(1, ROWS_PER_FRAME))):
             stamp += _gap(random)
             limit.rearm()

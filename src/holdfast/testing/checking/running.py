@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.runtime.loading import load_fleet
 from holdfast.testing.checking.doubling import Broken, Doubling
 from holdfast.testing.checking.folding import Fold, Folding, Window
+from holdfast.testing.checking.limiting import STEP_SECONDS, TimeLimit
 from holdfast.testing.checking.recording import generated_recording, read_recording
 
 PATIENCE_SECONDS = 60.0
@@ -34,6 +36,7 @@ class Job(msgspec.Struct):
     seed: int
     events: int = 0
     window: Window | None = None
+    step_seconds: float = STEP_SECONDS
 
 
 class Result(msgspec.Struct):
@@ -44,9 +47,10 @@ class Result(msgspec.Struct):
 
 
 def work(job: Job) -> Result:
-    fleet = load_fleet(job.fleet)
+    fleet, limit = load_fleet(job.fleet), TimeLimit(job.step_seconds)
     if job.way == "record":
-        generated_recording(fleet, job.seed, job.events).write(Path(job.recording))
+        made = generated_recording(fleet, job.seed, job.events, limit)
+        made.write(Path(job.recording))
         return Result()
     recording, result = read_recording(Path(job.recording)), Result()
     for inbox in recording.inboxes:
@@ -54,12 +58,12 @@ def work(job: Job) -> Result:
         if window is not None and window.partition != inbox.partition:
             continue
         if job.way == "twice":
-            doubling = Doubling(fleet, recording, inbox)
+            doubling = Doubling(fleet, recording, inbox, limit)
             doubling.run()
             result.broken += doubling.broken.values()
             result.doubled += doubling.doubled
             continue
-        folding = Folding(fleet, recording, inbox, window)
+        folding = Folding(fleet, recording, inbox, window, limit)
         alone = job.way == "alone"
         result.folds.append(folding.alone() if alone else folding.in_batches(job.seed))
     return result
@@ -77,8 +81,11 @@ def main() -> None:
 class Processes:
     """Starts jobs. Those that fold in batches have another hash seed and another time zone."""
 
-    def __init__(self, fleet: str, seed: int, folder: Path) -> None:
+    def __init__(
+        self, fleet: str, seed: int, folder: Path, step_seconds: float = STEP_SECONDS
+    ) -> None:
         self._fleet = fleet
+        self._step_seconds = step_seconds
         self._seed = seed
         self._folder = folder
         self._events = 0
@@ -92,6 +99,13 @@ class Processes:
         """How long a recording from elsewhere is."""
         self._events = events
 
+    def both(self, window: Window | None = None) -> tuple[list[Fold], list[Fold]]:
+        """The same inputs alone and in batches, at the same time."""
+        with ThreadPoolExecutor(2) as pool:
+            alone = pool.submit(self.run, "alone", window=window)
+            batches = pool.submit(self.run, "batches", window=window)
+            return alone.result().folds, batches.result().folds
+
     def run(
         self,
         way: Literal["record", "alone", "batches", "twice"],
@@ -99,8 +113,17 @@ class Processes:
         events: int = 0,
         window: Window | None = None,
     ) -> Result:
-        result = self._folder / "result"
-        job = Job(self._fleet, way, str(self.recording), str(result), self._seed, events, window)
+        result = self._folder / f"result-{way}"
+        job = Job(
+            fleet=self._fleet,
+            way=way,
+            recording=str(self.recording),
+            result=str(result),
+            seed=self._seed,
+            events=events,
+            window=window,
+            step_seconds=self._step_seconds,
+        )
         result.unlink(missing_ok=True)
         other = way == "batches"
         patience = PATIENCE_SECONDS + PATIENCE_PER_EVENT_SECONDS * self._events
