@@ -109,6 +109,13 @@ def test_chance_is_caught_in_outputs_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(found.data["what"]).startswith("actions, number ")
 
 
+def test_the_hash_seed_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the hash seed decides the order of these letters."""
+    body = in_handler("self.names = list({*'abcdefgh'})  # holdfast: ok")
+    found = only(checked(tmp_path, body, monkeypatch, events=5), "divergence")
+    assert (found.data["event"], found.data["what"]) == (1, "names")
+
+
 def test_the_order_of_a_set_in_a_list_is_caught_and_in_a_set_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
