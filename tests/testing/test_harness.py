@@ -2,6 +2,8 @@
 that is wrong is told so in words."""
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from enum import Enum
 
@@ -302,6 +304,12 @@ def test_the_fixture(harness: Callable[..., Harness]) -> None:  # noqa: F811
     world.send(Drone, "d-1", Battery(percent=50.0))
     assert world.now == 5.0
     assert harness(Drone, Station) is not world
+
+
+def test_the_harness_needs_no_pytest() -> None:
+    code = "import sys; sys.modules['pytest'] = None; from holdfast.testing import Harness"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_fixture_verifies_at_the_end(pytester: pytest.Pytester) -> None:

@@ -374,6 +374,22 @@ def unused():
     assert sum(each.what.startswith("time.time ") for each in found) == 3
 
 
+def test_a_module_of_ones_own_may_be_called_like_a_known_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "serial.py").write_text(
+        "import time\n\ndef number() -> float:\n    return 1.0\n\n"
+        "def late() -> float:\n    return time.time()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert findings(tmp_path, "self.x = serial.number()", "import serial") == []
+        (found,) = findings(tmp_path, "self.x = serial.late()", "import serial")
+    finally:
+        sys.modules.pop("serial", None)
+    assert found.what.startswith("time.time reads the clock")
+
+
 def test_inherited_handlers_and_super_are_read(tmp_path: Path) -> None:
     code = """
 import time

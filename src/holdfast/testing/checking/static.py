@@ -87,6 +87,8 @@ def _uses(
         if isinstance(parent, ast.Attribute) and names.meaning(parent) is not None:
             return  # the longer name says more
         found = names.meaning(node)
+        if found is not None and is_user_code(found.value, None):
+            return  # a module of the user that is called like a known one: it is read instead
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         for name in found.names if found is not None else ():
             rule = rule_for(name, call)
