@@ -94,6 +94,7 @@ class Files:
     def _parse(
         self, code: CodeType, function: FunctionType
     ) -> dict[tuple[str, int], list[FunctionNode]]:
+        linecache.checkcache(code.co_filename)
         lines = linecache.getlines(code.co_filename, function.__globals__)
         found: dict[tuple[str, int], list[FunctionNode]] = {}
         try:
