@@ -27,7 +27,7 @@ from tests.cli.commands import (
 )
 from tests.cli.fleets import DELIVERY
 
-LATER = ["check", "simulate", "snapshot", "replay", "fork", "query", "debug", "bench"]
+LATER = ["simulate", "snapshot", "replay", "fork", "query", "bench"]
 TIMERS = """
 from holdfast import Action, Agent, Context, Event, Fleet, on
 
@@ -73,7 +73,7 @@ def data(place: Path) -> Path:
 def test_version_and_help(tmp_path: Path) -> None:
     assert holdfast("--version", cwd=tmp_path).stdout == f"holdfast {version('holdfast')}\n"
     text = holdfast("--help", cwd=tmp_path).stdout
-    for word in ["run", "send", "dead-letters", "doctor", "migrate", *LATER]:
+    for word in ["run", "send", "dead-letters", "check", "debug", "doctor", "migrate", *LATER]:
         assert word in text
     assert holdfast_here("send", "--help", cwd=tmp_path).stdout.startswith("Usage: holdfast send")
 

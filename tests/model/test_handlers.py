@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.errors import DefinitionError
 from holdfast.model.agent import Agent
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
@@ -238,3 +239,38 @@ def test_class_keywords_are_kept_and_inherited() -> None:
     assert (SlowOrder.__holdfast__.expires, SlowOrder.__holdfast__.priority) == (50.0, "urgent")
     assert (Order.__holdfast__.kind, Position.__holdfast__.kind) == ("action", "event")
     assert Position.__holdfast__.priority == "normal"
+
+
+def test_a_claim_of_idempotence_is_noted_and_changes_nothing_else() -> None:
+    class Claiming(Agent):
+        battery: float = 0.0
+
+        @on(idempotent=True)
+        def drained(self, event: Battery, ctx: Context) -> None:
+            self.battery = event.percent
+
+        @on(Position, when=lambda self, event: True, idempotent=True)
+        def moved(self, event: Event, ctx: Context) -> None:
+            pass
+
+        @on(Position)
+        def also(self, event: Event, ctx: Context) -> None:
+            pass
+
+    handlers = {each.name: each for each in Claiming.__holdfast__.handlers}
+    assert {name: each.idempotent for name, each in handlers.items()} == {
+        "drained": True,
+        "moved": True,
+        "also": False,
+    }
+    route = Claiming.__holdfast__.routes[Battery]
+    assert route.always is handlers["drained"].function
+
+
+def test_a_claim_that_is_no_bool_is_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"has idempotent='yes': write True or False"):
+
+        class Claiming(Agent):
+            @on(idempotent="yes")  # type: ignore[call-overload, untyped-decorator]
+            def drained(self, event: Battery, ctx: Context) -> None:
+                pass

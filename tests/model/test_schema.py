@@ -366,3 +366,16 @@ def test_a_class_without_fields() -> None:
     assert reader.rows(b"\x92\x90\x90") == [{}, {}]
     with pytest.raises(UsageError, match="it has no fields"):
         reader.pack({"x": 1})
+
+
+def test_sets_are_read_in_one_order_whatever_the_order_on_disk() -> None:
+    class Tagged(Event):
+        tags: set[str | int | float]
+        nested: dict[str, frozenset[str]]
+
+    reader = UntypedReader(Tagged.__holdfast__.schema)
+    orders = [["b", "a", 3, -1, 2.5], [2.5, -1, "a", 3, "b"]]
+    rows = [reader.row(msgspec.msgpack.encode([tags, {"x": tags[:1]}])) for tags in orders]
+    assert [row["tags"] for row in rows] == [["a", "b", -1, 3, 2.5]] * 2
+    row = reader.row(msgspec.msgpack.encode([[], {"x": ["q", "p"]}]))
+    assert row["nested"] == {"x": ["p", "q"]}

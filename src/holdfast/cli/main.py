@@ -1,8 +1,8 @@
 """`holdfast`: the group of all commands, each imported when it is called, and the one place where
 an error becomes a line on standard error and an exit code.
 
-Exit codes: 0 done, 1 a finding (`doctor`) or nothing there (`state`), 2 the command or the program
-is wrong, 3 anything else that Holdfast refuses, 130 interrupted. A traceback is our bug.
+Exit codes: 0 done, 1 a finding (`doctor`, `check`) or nothing there (`state`), 2 the command or the
+program is wrong, 3 anything else that Holdfast refuses, 130 interrupted. A traceback is our bug.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ COMMANDS = {
     "resume": Entry("holdfast.cli.operating:resume", "Let a paused agent go on."),
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
+    "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
+    "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
@@ -49,7 +51,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("check", "snapshot", "replay", "fork", "query", "debug", "bench")
+LATER = ("snapshot", "replay", "fork", "query", "bench")
 
 
 class Commands(click.Group):

@@ -94,17 +94,21 @@ def _state_json(found: AgentState) -> dict[str, object]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @engine_option
 def history(url: str, agent: str, limit: int | None, as_json: bool) -> None:
-    """Show the inputs of one agent that retention has kept, in the order it took them."""
+    """Show the inputs of one agent that retention has kept, in the order it took them.
+
+    `holdfast debug` runs one of them again, by its number.
+    """
     name, key = agent_and_key(agent)
     with connect_untyped(url) as live:
         entries = list(live.history(name, key))
-    shown = entries if limit is None else entries[-limit:]
+    numbered = list(enumerate(entries, start=1))
+    shown = numbered if limit is None else numbered[-limit:]
     if as_json:
-        for entry in shown:
-            print_json(_entry_json(entry))
+        for number, entry in shown:
+            print_json({"number": number, **_entry_json(entry)})
         return
-    titles = ("position", "time", "origin", "from", "event")
-    print_table(titles, [_entry_row(entry) for entry in shown])
+    titles = ("number", "position", "time", "origin", "from", "event")
+    print_table(titles, [(str(number), *_entry_row(entry)) for number, entry in shown])
 
 
 def _entry_row(entry: HistoryEntry) -> tuple[str, ...]:

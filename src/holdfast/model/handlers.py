@@ -34,6 +34,7 @@ class Note:
     events: tuple[object, ...]
     mode: object
     when: object
+    idempotent: object
 
 
 @overload
@@ -41,18 +42,22 @@ def on(
     *events: type[Event],
     mode: Enum | Iterable[Enum] | None = None,
     when: Callable[..., bool] | None = None,
+    idempotent: bool = False,
 ) -> Callable[[_H], _H]: ...
 @overload
 def on(handler: _H, /) -> _H: ...
-def on(*given: object, mode: object = None, when: object = None) -> object:
+def on(
+    *given: object, mode: object = None, when: object = None, idempotent: object = False
+) -> object:
     """Mark a method of an agent as the handler of the event its parameter is annotated with.
 
     `@on(Position)` names the event instead, `mode=` limits it to one or several modes, and `when=`
-    to the cases in which a function of state and event says so.
+    to the cases in which a function of state and event says so. `idempotent=True` claims that the
+    same event again changes nothing more; `holdfast check` tests it, and nothing else looks at it.
     """
     if len(given) == 1 and callable(given[0]) and not isinstance(given[0], type):
-        return _noted(given[0], Note((), mode, when))
-    return lambda handler: _noted(handler, Note(given, mode, when))
+        return _noted(given[0], Note((), mode, when, idempotent))
+    return lambda handler: _noted(handler, Note(given, mode, when, idempotent))
 
 
 def _noted(handler: object, note: Note) -> object:
@@ -80,6 +85,7 @@ class Handler:
     modes: tuple[Enum, ...]
     when: Guard | None
     place: Place
+    idempotent: bool = False  # as claimed: see `on`
 
 
 class Route:

@@ -78,6 +78,7 @@ def _handler(body: Body, name: str, value: object) -> Handler:
         _modes(notes[0].mode, what, place),
         _guard(notes[0].when, what, place),
         place,
+        _claim(notes[0].idempotent, what, place),
     )
 
 
@@ -164,6 +165,12 @@ def _guard(when: object, what: str, place: Place) -> Guard | None:
     except ValueError:
         pass  # a builtin that does not tell its parameters
     return when
+
+
+def _claim(idempotent: object, what: str, place: Place) -> bool:
+    if not isinstance(idempotent, bool):
+        raise place.error(f"{what} has idempotent={shortened(idempotent)}: write True or False")
+    return idempotent
 
 
 def _shown(value: object) -> str:

@@ -29,7 +29,11 @@ def named(tree: TypeTree, value: object) -> object:
         return value if member is None else named(member, value)
     if "struct" in tree:
         return _named_record(tree, value)
-    return _each(tree, value, named)
+    items = _each(tree, value, named)
+    if ("set" in tree or "frozenset" in tree) and isinstance(items, list):
+        # The order on disk is that of one process's hashes: give every reader the same one.
+        items.sort(key=_rank)
+    return items
 
 
 def positional(tree: TypeTree, value: object) -> object:
@@ -46,6 +50,14 @@ def positional(tree: TypeTree, value: object) -> object:
     if "struct" in tree:
         return _positional_record(tree, value)
     return _each(tree, value, positional)
+
+
+def _rank(item: object) -> tuple[int, object]:
+    if isinstance(item, str):
+        return 0, item
+    if isinstance(item, int):
+        return 1, item
+    return 2, msgspec.msgpack.encode(item)
 
 
 def _each(

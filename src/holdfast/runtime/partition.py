@@ -25,7 +25,7 @@ LINGER_SECONDS = 0.01
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
-_CONDEMNED = "it ended its worker again and again, also when it was folded alone"
+CONDEMNED = "it ended its worker again and again, also when it was folded alone"
 
 _log = logging.getLogger("holdfast.worker")
 _agent_log = logging.getLogger("holdfast.agent")
@@ -152,7 +152,7 @@ class Partition:
         return None if commit.empty else commit
 
     def _step(self, batch: list[Inputs], clock: float | None) -> Commit:
-        condemned = _CONDEMNED if self._condemned else None
+        condemned = CONDEMNED if self._condemned else None
         if self._condemned:
             self._condemned = False
             self._alone_until = self.position + 1  # found: behind it, batches again

@@ -52,6 +52,16 @@ class Codebook:
     def knows(self, schema_id: int) -> bool:
         return schema_id in self._stored
 
+    def schemas(self) -> list[tuple[int, Schema]]:
+        """All that is known by now, with what was met at run time."""
+        return sorted(self._stored.items(), key=lambda each: each[0])
+
+    def schema_of(self, schema_id: int) -> Schema:
+        found = self._stored.get(schema_id)
+        if found is None:
+            raise UnknownSchema(schema_id, None)
+        return found
+
     def need_agents(self, names: Iterable[str]) -> None:
         for name in set(names):
             if name not in self._fleet.agents:
@@ -84,9 +94,7 @@ class Codebook:
         return reader
 
     def _make_reader(self, schema_id: int) -> RowReader[object]:
-        stored = self._stored.get(schema_id)
-        if stored is None:
-            raise UnknownSchema(schema_id, None)
+        stored = self.schema_of(schema_id)
         cls = self._class_of(stored)
         if cls is None or schema_id > self.id_of(cls):
             # A class we lack, or a newer form of one we have: either way newer code wrote it.

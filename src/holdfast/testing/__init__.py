@@ -1,5 +1,14 @@
 """Instruments for trust, shipped with Holdfast: for agents, and in `conformance` for engines."""
 
+from holdfast.testing.generating import generate_event, generate_stream
+from holdfast.testing.harness import Harness, Message
 from holdfast.testing.simulation.campaign import PromiseBroken, simulate
 
-__all__ = ["PromiseBroken", "simulate"]
+__all__ = [
+    "Harness",
+    "Message",
+    "PromiseBroken",
+    "generate_event",
+    "generate_stream",
+    "simulate",
+]

@@ -1,0 +1,183 @@
+"""Recordings: inboxes to fold again and again, read from stored data or made up from a seed.
+
+What is made up is folded once while it is made, so that messages between agents are in the inbox as
+they would be. Everything after works on the recording alone.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from holdfast.engine.port import View
+from holdfast.engine.urls import open_engine
+from holdfast.errors import UsageError
+from holdfast.model.agent import Agent
+from holdfast.model.event import Event
+from holdfast.model.fleet import FleetModel
+from holdfast.model.keys import Layout
+from holdfast.model.rng import Random
+from holdfast.model.schema import Schema
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.testing.bench import Bench, codebook_of
+from holdfast.testing.checking.limiting import TimeLimit
+from holdfast.testing.generating import generate_stream
+
+BEGINNING = 1_700_000_000.0  # of made-up time, in seconds since 1970
+KEYS_PER_AGENT = 3
+ROWS_PER_FRAME = 8
+MESSAGES_PER_EVENT = 8  # on average; agents that answer each other more get fewer delivered
+FRAMES_AT_ONCE = 4_096
+
+
+class Inbox(msgspec.Struct):
+    """What one partition was given: frames as stored, from position `first` on."""
+
+    partition: int
+    first: int
+    frames: list[tuple[int, int, float, bytes]] = []  # first, count, stamp, frame
+
+    @property
+    def events(self) -> int:
+        return sum(count for _, count, _, _ in self.frames)
+
+    def stored(self) -> list[StoredFrame]:
+        return [StoredFrame(*each) for each in self.frames]
+
+
+class Recording(msgspec.Struct):
+    slots: list[tuple[int, int]]  # of each partition
+    schemas: dict[int, dict[str, object]]
+    inboxes: list[Inbox] = []
+
+    @property
+    def events(self) -> int:
+        return sum(inbox.events for inbox in self.inboxes)
+
+    @property
+    def cut(self) -> bool:
+        """Whether retention has taken the beginning away."""
+        return any(inbox.first for inbox in self.inboxes)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tuple(range(start, stop) for start, stop in self.slots))
+
+    def codebook(self, fleet: FleetModel) -> Codebook:
+        stored = {number: Schema.from_json(each) for number, each in self.schemas.items()}
+        return codebook_of(fleet, stored)
+
+    def write(self, path: Path) -> None:
+        path.write_bytes(msgspec.msgpack.encode(self))
+
+
+def read_recording(path: Path) -> Recording:
+    return msgspec.msgpack.decode(path.read_bytes(), type=Recording)
+
+
+# ---------------------------------------------------------------- from stored data
+
+
+def stored_recording(fleet: FleetModel, url: str, events: int | None) -> Recording:
+    """The inboxes of all partitions as far as they are folded; of each at most `events`."""
+    if url.startswith("memory:"):
+        raise UsageError(f"{url} keeps nothing to check: give sqlite:PATH, or no engine at all")
+    engine = open_engine(url, fleet.name)
+    try:
+        catalog = engine.catalog
+        recording = Recording(
+            slots=[(each.start, each.stop) for each in catalog.layout.partitions],
+            schemas={number: schema.to_json() for number, schema in catalog.schemas().items()},
+        )
+        for number in range(len(recording.slots)):
+            recording.inboxes.append(_stored_inbox(number, engine.view(number), events))
+        return recording
+    finally:
+        engine.close()
+
+
+def _stored_inbox(number: int, view: View, most: int | None) -> Inbox:
+    end = view.head().position
+    inbox = Inbox(number, view.inbox_first())
+    position = inbox.first
+    if most is not None:
+        end = min(end, position + most)
+    while position < end:
+        frames = view.frames(position, FRAMES_AT_ONCE)
+        if not frames or frames[0].first > position:
+            raise UsageError(
+                f"partition {number}: retention is removing events just now: run it again"
+            )
+        for each in frames:
+            if each.first < end:
+                inbox.frames.append((each.first, each.count, each.stamp, each.frame))
+            position = each.first + each.count
+    if inbox.frames and inbox.frames[0][0] < inbox.first:
+        inbox.first = inbox.frames[0][0]
+    return inbox
+
+
+# ---------------------------------------------------------------- made up
+
+
+def generated_recording(fleet: FleetModel, seed: int, events: int, limit: TimeLimit) -> Recording:
+    """`events` made-up events of one seed, and the messages that follow from them. One whose
+    handler does not end is the last."""
+    writer = _Writer(fleet)
+    random = Random(seed)
+    stream = generate_stream(fleet, random, KEYS_PER_AGENT, events)
+    stamp = BEGINNING
+    with limit:
+        while rows := list(islice(stream, random.randint(1, ROWS_PER_FRAME))):
+            stamp += _gap(random)
+            limit.rearm()
+            writer.send(rows, stamp, asks=random.randint(1, 8) == 1)
+            if limit.hits:
+                break
+    inbox = Inbox(0, 0, writer.frames)
+    schemas = {number: schema.to_json() for number, schema in writer.bench.codebook.schemas()}
+    return Recording([(0, 1024)], schemas, [inbox])
+
+
+def _gap(random: Random) -> float:
+    """Seconds between two frames: mostly few, at times enough for timers and expiries."""
+    kind = random.randint(1, 20)
+    if kind == 1:
+        return random.uniform(600.0, 90_000.0)
+    return random.uniform(0.0, 120.0 if kind <= 4 else 2.0)
+
+
+class _Writer:
+    """Appends frames and folds them at once, to see which messages follow."""
+
+    def __init__(self, fleet: FleetModel) -> None:
+        self.bench = Bench(fleet)
+        self.frames: list[tuple[int, int, float, bytes]] = []
+        self._messages_left = 0
+        self._fresh: dict[tuple[str, str], str] = {}
+
+    def send(self, rows: list[tuple[type[Agent], str, Event]], stamp: float, *, asks: bool) -> None:
+        self._messages_left += MESSAGES_PER_EVENT * len(rows)
+        named = [(agent, self._awake(agent.__name__, key), event) for agent, key, event in rows]
+        self._append(self.bench.frame(named, asks=asks).encode(), stamp)
+
+    def _awake(self, agent: str, key: str) -> str:
+        """The key, or another one in its place: a paused agent would only hold its events."""
+        now = self._fresh.get((agent, key), key)
+        if now in self.bench.stepper.kinds[agent].paused:
+            stem, _, number = now.partition(":")
+            now = self._fresh[agent, key] = f"{stem}:{int(number or 0) + 1}"
+        return now
+
+    def _append(self, frame: bytes, stamp: float) -> None:
+        first, count = self.bench.position, Frame.decode(frame).count
+        self.frames.append((first, count, stamp, frame))
+        commits = list(self.bench.step_to_end([self.bench.read(frame, stamp)]))
+        for out in (out for commit in commits for out in commit.outgoing):
+            if self._messages_left >= out.count:
+                self._messages_left -= out.count
+                self._append(out.frame, stamp)

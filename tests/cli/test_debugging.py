@@ -1,0 +1,277 @@
+"""Goal: `holdfast debug` runs one recorded event again in the state it met, under pdb, and the
+history before it, timers and commands among it, is folded to what was committed."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from holdfast import Action, Agent, Context, Event, Fleet, on
+from holdfast.engine.urls import open_engine
+from holdfast.testing.pictures import Painter, Picture, difference
+from holdfast.testing.rerunning import Rang, Rerun
+from tests.cli.commands import eventually, holdfast, holdfast_here, json_lines, refused
+from tests.cli.fleets import DELIVERY
+
+FILL = """
+import sys
+sys.path.insert(0, ".")
+from fleet import *
+with fleet.open("sqlite:./data") as live:
+    live.send(Drone, "d-1", Position(lat=1.0, lon=2.0, alt=3.0))
+    live.send(Drone, "d-1", Battery(percent=50.0))
+    live.send(Drone, "d-2", Battery(percent=1.0))
+    live.send(Drone, "d-1", Calibrate(factor=0.0))
+    live.pause(Drone, "d-1")
+    live.resume(Drone, "d-1")
+    live.send(Drone, "d-1", Battery(percent=9.0))
+    live.settle()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("debug")
+    (folder / "fleet.py").write_text(DELIVERY)
+    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [each for each in folder.rglob("*") if each.is_file() and "-shm" not in each.name]
+    return {str(each): each.read_bytes() for each in files}
+
+
+def test_the_history_is_numbered(place: Path) -> None:
+    lines = holdfast_here("history", "Drone/d-1", "--data", "data", cwd=place).stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["1", "2", "3", "4", "5", "6"]
+    last = holdfast_here(
+        "history", "Drone/d-1", "--limit", 1, "--json", "--data", "data", cwd=place
+    )
+    (entry,) = json_lines(last.stdout)
+    assert (entry["number"], entry["type"]) == (6, "Battery")
+
+
+def test_an_event_is_run_again_under_pdb(place: Path) -> None:
+    before = contents(place / "data")
+    commands = "p self.battery\nn\np self\np ctx.now > 0\nc\n"
+    words = ("debug", "Drone/d-1", "--at-event", 6, "--data", "data")
+    shown = holdfast(*words, cwd=place, given=commands).stdout
+    lines = shown.splitlines()
+    assert lines[0] == "Drone/d-1 before"
+    assert "event 6: Battery(percent=9.0)" in lines
+    line = 1 + DELIVERY.splitlines().index("    @on(mode=Mode.FLYING)")
+    assert f"handler: Drone.drained, fleet.py:{line + 1}" in lines
+    assert f"fleet.py({line + 2})drained()" in shown, "it stops at the first line of the handler"
+    assert "(Pdb) 50.0" in shown
+    assert "battery=9.0" in shown
+    assert "(Pdb) True" in shown
+    after = shown[shown.index("Drone/d-1 after") :]
+    assert "mode       landing" in after
+    assert "action: Land\n" in after
+    assert after.endswith("this is the last event, and the state equals the committed one\n")
+    assert contents(place / "data") == before, "nothing is written"
+
+
+def test_the_first_event_meets_the_defaults(place: Path) -> None:
+    words = ("debug", "Drone/d-1", "--at-event", 1, "--data", "data")
+    shown = holdfast(*words, cwd=place, given="c\n").stdout
+    assert shown.startswith("Drone/d-1 before (not there yet: its defaults)\n")
+    assert "committed" not in shown
+
+
+def test_an_event_that_failed_fails_again(place: Path) -> None:
+    words = ("debug", "Drone/d-1", "--at-event", 3, "--data", "data")
+    shown = holdfast(*words, cwd=place, given="c\nc\n").stdout
+    assert "the event failed and was undone: ZeroDivisionError" in shown
+
+
+@pytest.mark.parametrize("commands", ["q\n", "n\n", ""])
+def test_leaving_the_debugger_changes_nothing(place: Path, commands: str) -> None:
+    words = ("debug", "Drone/d-1", "--at-event", 6, "--data", "data")
+    shown = holdfast(*words, cwd=place, given=commands).stdout
+    assert shown.endswith("left before the end: nothing was written\n")
+
+
+def test_other_code_is_compared_with_what_was_committed(place: Path) -> None:
+    (place / "changed.py").write_text(DELIVERY.replace("event.percent < 15.0", "event.percent < 5"))
+    words = ("debug", "Drone/d-1", "--at-event", 6, "--data", "data", "--fleet", "changed.py")
+    shown = holdfast(*words, cwd=place, given="c\n").stdout
+    assert "this is the last event, and mode differs: flying here, landing committed" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["Drone/d-1", "--at-event", "7"], ["has no event 7", "history Drone/d-1` has 1 to 6"]),
+        (["Drone/d-1", "--at-event", "0"], ["has no event 0"]),
+        (["Drone/d-1", "--at-event", "4"], ["4 of Drone/d-1 is a command or an expiry"]),
+        (["Drone/d-9", "--at-event", "1"], ["Drone/d-9 has no history here"]),
+        (["Plane/d-1", "--at-event", "1"], ["has no agent Plane", "it has Drone"]),
+        (["Drone", "--at-event", "1"], ["names no agent"]),
+        (["Drone/no key", "--at-event", "1"], ["cannot be a key"]),
+        (["Drone/d-1"], ["Missing option '--at-event'"]),
+        (["Drone/d-1", "--at-event", "1", "--fleet", "gone.py"], ["gone.py: no such file"]),
+    ],
+)
+def test_wrong_commands_are_refused(place: Path, words: list[str], parts: list[str]) -> None:
+    refused(holdfast_here("debug", *words, "--data", "data", cwd=place, code=2), *parts)
+
+
+def test_memory_has_no_history(place: Path) -> None:
+    words = ("debug", "Drone/d-1", "--at-event", 1, "--engine", "memory:")
+    refused(holdfast_here(*words, cwd=place, code=2), "keeps no history")
+
+
+# ---------------------------------------------------------------- the fold before it
+
+
+class Start(Event):
+    pass
+
+
+class Stop(Event):
+    pass
+
+
+class Beat(Event):
+    pass
+
+
+class Ping(Event):
+    number: int
+
+
+class Fail(Event):
+    pass
+
+
+class Noted(Action):
+    text: str
+
+
+FAILING = [True]
+
+
+class Clock(Agent):
+    beats: int = 0
+    pings: list[int] = []
+    drawn: float = 0.0
+    times: list[float] = []
+
+    @on
+    def start(self, event: Start, ctx: Context) -> None:
+        ctx.every(0.02, Beat(), name="beat")
+        ctx.after(0.03, Ping(number=-1))
+
+    @on
+    def stop(self, event: Stop, ctx: Context) -> None:
+        ctx.cancel("beat")
+
+    @on
+    def beat(self, event: Beat, ctx: Context) -> None:
+        self.beats += 1
+        self.times.append(ctx.now)
+        if self.beats % 3 == 0:
+            ctx.send(Clock, "c-2", Ping(number=self.beats))
+
+    @on
+    def ping(self, event: Ping, ctx: Context) -> None:
+        self.pings.append(event.number)
+        self.drawn = ctx.random.random()
+        ctx.emit(Noted(text=ctx.new_id()))
+
+    @on
+    def failed(self, event: Fail, ctx: Context) -> None:
+        if FAILING[0]:
+            raise ValueError("as asked")
+        self.pings.append(99)
+
+
+FLEET = Fleet("clocks", agents=[Clock])
+
+
+def filled(url: str) -> None:
+    """Timers in front of waiting inputs and while nothing waits, periods that nobody saw, messages,
+    a pause, a dead letter that is redriven at the end."""
+    FAILING[0] = True
+    with FLEET.open(url) as live:
+        live.send(Clock, "c-1", Start())
+        for number in range(10):
+            live.send(Clock, "c-1", Ping(number=number))
+            live.send(Clock, "c-2", Fail() if number == 3 else Ping(number=number))
+        live.pause(Clock, "c-1")
+        live.send(Clock, "c-1", Ping(number=100))
+        live.resume(Clock, "c-1")
+        live.settle()
+    time.sleep(0.1)  # five periods, while nobody folds
+    with FLEET.connect(url) as live:
+        live.send(Clock, "c-1", Ping(number=101))
+    with FLEET.open(url) as live:
+        live.settle()
+        before = live.state(Clock, "c-1")
+
+        def more() -> bool:
+            now = live.state(Clock, "c-1")
+            return before is not None and now is not None and now.beats > before.beats + 3
+
+        eventually("more beats", more)
+        live.send(Clock, "c-1", Stop())
+        live.settle()
+        FAILING[0] = False
+        (letter,) = live.dead_letters()
+        live.redrive(letter.id)
+        live.settle()
+
+
+@pytest.mark.parametrize("key", ["c-1", "c-2"])
+def test_timers_messages_and_redriven_letters_fold_to_what_was_committed(
+    tmp_path: Path, key: str
+) -> None:
+    url = f"sqlite:{tmp_path}/data"
+    filled(url)
+    engine = open_engine(url, FLEET.name)
+    try:
+        rerun = Rerun(FLEET, engine, "Clock", key)
+        rings = [each for each in rerun.entries if isinstance(each, Rang) and each.name == "beat"]
+        if key == "c-1":
+            skipped = [b.due - a.due for a, b in pairwise(rings) if a.now == a.due]
+            assert max(skipped) > 0.05, "a timer in front of an input has skipped periods"
+            assert any(each.now > each.due for each in rings), "and one came while nothing waited"
+        for number in range(1, len(rerun.entries) + 1):
+            FAILING[0] = number < len(rerun.entries)  # until the letter comes back
+            assert rerun.fold(number) is not None
+        committed, painter = rerun.committed, Painter(rerun.bench.codebook)
+        assert committed is not None
+        assert rerun.record is not None
+        ours = Picture({"it": painter.state(rerun.record)})
+        assert difference(ours, Picture({"it": painter.state(committed)})) is None
+    finally:
+        engine.close()
+
+
+def test_a_history_that_retention_cut_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inbox says that it begins later; an agent whose version shows that all of its own
+    events are there is let through."""
+    from holdfast.engine.sqlite.view import SqliteView
+
+    def cut_at(position: int) -> Callable[[SqliteView], int]:
+        return lambda view: position
+
+    words = ("debug", "Drone/d-1", "--at-event", 1, "--data", "data")
+    monkeypatch.setattr(SqliteView, "inbox_first", cut_at(1))
+    refused(holdfast_here(*words, cwd=place, code=2), "retention has removed", "--from-defaults")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    shown = holdfast_here(*words, "--from-defaults", cwd=place).stdout
+    assert "event 1: Battery(percent=50.0)" in shown
+    words = ("debug", "Drone/d-2", "--at-event", 1, "--data", "data")
+    assert "event 1: Battery(percent=1.0)" in holdfast_here(*words, cwd=place).stdout
