@@ -20,7 +20,6 @@ sequential model, each gives the result its client got, and the order respects t
 
 All of this is a partial order, so the check is a search for a linear extension of it which the
 model accepts, depth first, where no configuration (operations done, state reached) is tried twice.
-A `state` that fits is taken at once: it changes nothing, so later is never better.
 """
 
 from __future__ import annotations
@@ -139,7 +138,6 @@ class _Search(Generic[State]):
         self.following = _followers(self.before)
         self.due = _mask(o.returned is not None for o in self.operations)
         self.told = self.due & _mask(o.kind != "send" for o in self.operations)
-        self.states = _mask(o.kind == "state" for o in self.operations)
 
     def run(self) -> list[Operation] | None:
         """Depth first. `free` are operations not done of which all that come before are."""
@@ -148,7 +146,6 @@ class _Search(Generic[State]):
         tried: set[tuple[int, State]] = set()
         while waiting:
             done, free, state, path = waiting.pop()
-            done, free, path = self._take_reads(done, free, state, path)
             if done & self.due == self.due:
                 return self._unwound(path)
             if (done, state) in tried:
@@ -170,19 +167,6 @@ class _Search(Generic[State]):
                 free |= 1 << each
         return done, free
 
-    def _take_reads(
-        self, done: int, free: int, state: State, path: _Path
-    ) -> tuple[int, int, _Path]:
-        fits = True
-        while fits:
-            fits = False
-            for place in _places(free & self.states):
-                operation = self.operations[place]
-                if self.model.apply(state, operation.call) == (state, operation.result):
-                    done, free = self._take(place, done, free)
-                    path, fits = (place, path), True
-        return done, free, path
-
     def _hopeless(self, done: int, state: State) -> bool:
         """Whether it is too late for one of the next answers: all have to come at some time."""
         return any(
@@ -203,6 +187,8 @@ class _Search(Generic[State]):
             elif operation.kind == "send":
                 sends.append((place, following))
             elif result == operation.result:
+                if operation.kind == "state":
+                    return [(place, state)]  # it changes nothing, so later is never better
                 answers.append((place, following))
         return answers + sends + unknown
 
