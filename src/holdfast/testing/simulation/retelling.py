@@ -136,7 +136,7 @@ class _Teller:
             self.timing.fire(reference, Firing(fired, commit, stamp))
         self._take_inputs(end)
         reference.condemned = None
-        if commit.head.position != commit.before.position:
+        if commit.head != commit.before:
             self._epoch = accepted.epoch
         outputs = reference.take_outputs()
         ids = self._comparison.commit(accepted, reference, outputs)
@@ -159,14 +159,16 @@ class _Teller:
 
     def _condemns(self, accepted: Accepted) -> bool:
         """Whether this commit gives up an event that killed too often, as its claims must show."""
-        commit = accepted.commit
-        if accepted.epoch - self._epoch < CONDEMNED_AFTER_CLAIMS:
+        if accepted.epoch - self._epoch < CONDEMNED_AFTER_CLAIMS or not _takes_one(accepted.commit):
             return False
-        return any(letter.error == CONDEMNED for letter in commit.letters) or _pauses(commit)
+        return any(x.error == CONDEMNED for x in accepted.commit.letters) or any(
+            extras_of(record.extras).paused == CONDEMNED for record in accepted.commit.records
+        )
 
 
-def _pauses(commit: Commit) -> bool:
-    return any(extras_of(each.extras).paused == CONDEMNED for each in commit.records if each.extras)
+def _takes_one(commit: Commit) -> bool:
+    fired = 0 if commit.journalled is None else commit.journalled.count
+    return commit.head.position - commit.before.position + fired == 1
 
 
 def _moved(agent: PlainAgent) -> PlainAgent:
