@@ -52,6 +52,7 @@ class RecordedEngine(MemoryEngine):
         self.loses_acknowledgement = False  # of the next append
         self.grants_alone = False
         self.grants_condemned = False
+        self.condemned: set[tuple[int, int]] = set()
 
     # What a worker does.
 
@@ -64,9 +65,9 @@ class RecordedEngine(MemoryEngine):
             assert isinstance(change, Granted)
             claim = replace(change.claim, alone=self.grants_alone)
             if self.grants_condemned:
-                self._partitions[claim.partition].epoch += 5  # as many deaths at this position
-                epoch = self._partitions[claim.partition].epoch
-                claim = replace(claim, epoch=epoch, alone=True, attempts=2)
+                claim = replace(claim, alone=True, attempts=2)
+                position = self._partitions[claim.partition].committed.position
+                self.condemned.add((self.first + claim.partition, position))
             yield Granted(claim)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:

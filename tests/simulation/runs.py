@@ -47,6 +47,7 @@ class Run:
         self.program = 0
         self._names = 0
         self.evidence = Evidence([r.fleet for r in RELEASES], {}, [self.engine.written()])
+        self.engine.condemned = self.evidence.condemned
         self.zombies: list[tuple[Worker, str, int]] = []
         self.worker = self._start()
         self.clients = [Client(self, "gcs", 0), Client(self, "wms", 0)]
@@ -106,6 +107,7 @@ class Run:
         self.zombies = []
         self.engine.written()
         self.engine = self.engine.rescaled(partitions)
+        self.engine.condemned = self.evidence.condemned
         self.evidence.generations.append(self.engine.written())
         self.worker = self._start()
         for client in self.clients:
@@ -283,15 +285,19 @@ class Run:
                 self.time.true += 0.3
         raise AssertionError("this run does not settle")
 
+    def cut_off(self) -> Evidence:
+        """All there is so far, whatever still waits."""
+        self.evidence.schemas = self.engine.catalog.schemas()
+        self.engine.written()
+        self.evidence.ended = self.time.true
+        return self.evidence
+
     def finished(self) -> Evidence:
         self.trouble = 0.0
         self.settle()
-        evidence = self.evidence
-        evidence.schemas = self.engine.catalog.schemas()
-        self.engine.written()
-        evidence.quiet, evidence.ended = True, self.time.true
-        evidence.clock_at_quiet = self.time.true + self.ahead
-        return evidence
+        self.evidence.quiet = True
+        self.evidence.clock_at_quiet = self.time.true + self.ahead
+        return self.cut_off()
 
 
 def random_run(seed: int, steps: int = 120) -> Evidence:
@@ -305,5 +311,17 @@ def random_run(seed: int, steps: int = 120) -> Evidence:
             run.upgrade()
         if step == rescale:
             run.rescale(draw.choice([1, 2, 4]))
+        run.step()
+    return run.finished()
+
+
+def rich_run() -> Evidence:
+    """One run that has everything: an upgrade, then a rescale, then more of the same."""
+    run = Run(seed=5, partitions=2, trouble=0.02)
+    for step in range(300):
+        if step == 110:
+            run.upgrade()
+        if step == 190:
+            run.rescale(3)
         run.step()
     return run.finished()

@@ -187,7 +187,10 @@ class Columns:
 
     def values(self, name: str, default: object = None) -> list[object]:
         """One value per row; `default` for each where there is no such column."""
-        kind, data = self._columns.get(name, ("", b""))
+        column = self._columns.get(name)
+        if column is None:
+            return [default] * self.count
+        kind, data = column
         if kind == "rows":
             return cast("list[object]", _decode(data))
         if kind == "const":
@@ -202,7 +205,7 @@ class Columns:
         if kind == "sequence":
             first = _decode(data)
             return list(range(first, first + self.count))
-        return [default] * self.count
+        raise DamagedData(f"a frame of the evidence has a column {name!r} of kind {kind!r}")
 
     def only(self, name: str) -> object:
         """The value of a column that is the same in all rows, or None."""

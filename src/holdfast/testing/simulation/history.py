@@ -16,11 +16,11 @@ class Partition:
     log: PartitionLog
     inputs: list[Input]
 
-    @property
+    @cached_property
     def number(self) -> int:
         return self.log.number
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The position after the last event of the inbox."""
         return self.log.first + len(self.inputs)

@@ -25,7 +25,6 @@ from holdfast.testing.simulation.plaincontext import (
 )
 
 HELD_MAX = 10_000
-STATE_BYTES_MAX = 16 * 1024 * 1024
 ERROR_LENGTH_MAX = 2_000
 PAUSE_LENGTH_MAX = 500
 

@@ -154,15 +154,17 @@ class _Teller:
 
     def _condemns(self, accepted: Accepted) -> bool:
         """Whether this commit gives up an event, and that event has killed often enough for it."""
-        commit = accepted.commit
-        at = self._partition.number, commit.before.position
-        if at not in self._history.evidence.condemned:
+        at = self._partition.number, accepted.commit.before.position
+        if at not in self._history.evidence.condemned or not _takes_one(accepted.commit):
             return False
-        return any(letter.error == CONDEMNED for letter in commit.letters) or _pauses(commit)
+        return any(x.error == CONDEMNED for x in accepted.commit.letters) or any(
+            extras_of(record.extras).paused == CONDEMNED for record in accepted.commit.records
+        )
 
 
-def _pauses(commit: Commit) -> bool:
-    return any(extras_of(each.extras).paused == CONDEMNED for each in commit.records if each.extras)
+def _takes_one(commit: Commit) -> bool:
+    fired = 0 if commit.journalled is None else commit.journalled.count
+    return commit.head.position - commit.before.position + fired == 1
 
 
 def _moved(agent: PlainAgent) -> PlainAgent:

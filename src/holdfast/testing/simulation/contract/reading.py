@@ -28,20 +28,20 @@ def check(history: History, story: Story, report: Report) -> None:
 
 def _looks(history: History, report: Report) -> None:
     """Every head that was seen was committed, and none comes before the last one seen."""
-    heads: dict[int, list[tuple[float, Head]]] = defaultdict(list)
+    committed: dict[tuple[int, Head], list[tuple[int, float]]] = defaultdict(list)
     for partition in history.partitions:
-        heads[partition.number].append((float("-inf"), partition.log.born))
-        heads[partition.number] += [(a.at, a.commit.head) for a in partition.log.commits]
+        committed[partition.number, partition.log.born].append((0, float("-inf")))
+        for place, accepted in enumerate(partition.log.commits, start=1):
+            committed[partition.number, accepted.commit.head].append((place, accepted.at))
     reached: dict[tuple[str, int], int] = {}
     for look in history.evidence.looks:
-        line = heads[look.partition]
-        from_there = reached.get((look.client, look.partition), 0)
-        known = [i for i, (at, head) in enumerate(line) if head == look.head and at <= look.at]
-        found = next((i for i in known if i >= from_there), None)
+        before = reached.get((look.client, look.partition), 0)
+        known = [i for i, at in committed[look.partition, look.head] if at <= look.at]
+        found = next((i for i in known if i >= before), None)
         if found is not None:
             reached[look.client, look.partition] = found
             continue
-        why = f"after {line[from_there][1]}" if known else "which was not committed by then"
+        why = f"after commit {before}" if known else "which was not committed by then"
         text = f"{look.client} saw partition {look.partition} at {look.head}, {why}"
         report.add(Promise.READS, text, look.partition, at=look.at)
 
