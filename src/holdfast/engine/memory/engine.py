@@ -193,7 +193,7 @@ class MemoryEngine:
 
     def close_intake(self, claim: Claim) -> None:
         with self._turn(claim.partition, APPEND_SECONDS):
-            part = self._claimed(claim)
+            part = self._held_by(claim)
             if not part.closed:
                 jump = self.limits.clock_jump_seconds_max
                 part.stamp = next_stamp(part.stamp, self._clock(), jump)
@@ -201,9 +201,9 @@ class MemoryEngine:
 
     def open_intake(self, claim: Claim) -> None:
         with self._turn(claim.partition, APPEND_SECONDS):
-            self._claimed(claim).closed = False
+            self._held_by(claim).closed = False
 
-    def _claimed(self, claim: Claim) -> MemoryPartition:
+    def _held_by(self, claim: Claim) -> MemoryPartition:
         part = self._partitions[claim.partition]
         if part.epoch != claim.epoch:
             raise Fenced(f"partition {claim.partition} was claimed again")
@@ -215,7 +215,7 @@ class MemoryEngine:
             for claim in claims:
                 turns.enter_context(self._turn(claim.partition, APPEND_SECONDS))
             before = self.catalog.layout
-            parents = {claim.partition: self._claimed(claim) for claim in claims}
+            parents = {claim.partition: self._held_by(claim) for claim in claims}
             if parents.keys() != set(before.numbers):
                 raise inheritance.not_claimed(before, parents)
             for number, part in parents.items():

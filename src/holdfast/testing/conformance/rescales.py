@@ -63,13 +63,10 @@ def rescale(engine: Engine, all_owners: Sequence[Owner], partitions: int) -> Lay
 
 
 class RescaleConformance(Workbench):
-    @pytest.fixture(autouse=True)
-    def _only_if_it_rescales(self) -> None:
-        self.needs("rescales")
-
     # The intake.
 
     def test_a_closed_intake_takes_messages_and_nothing_else(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         first, _ = owners(engine)
         append(engine, numbered("gcs", range(1, 3)))
@@ -82,6 +79,7 @@ class RescaleConformance(Workbench):
         assert issubclass(Rescaling, TryAgain)
 
     def test_a_closed_intake_stays_closed_until_the_next_claim(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         engine.close_intake(Owner.of(engine).claim)
         again = self.again(engine)
@@ -91,6 +89,7 @@ class RescaleConformance(Workbench):
 
     def test_time_stands_while_an_intake_is_closed(self) -> None:
         """Or timers that become due in front of a message would send messages without end."""
+        self.needs("rescales")
         clock = HandClock()
         engine = self.engine(clock=clock)
         owner = Owner.of(engine)
@@ -104,6 +103,7 @@ class RescaleConformance(Workbench):
         assert append(engine, messages("other", 3, 1)).stamp == closed_at + 5.0
 
     def test_whoever_closed_an_intake_can_open_it(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         owner = Owner.of(engine)
         engine.close_intake(owner.claim)
@@ -111,6 +111,7 @@ class RescaleConformance(Workbench):
         assert append(engine, parcel(["a"])).new == 1
 
     def test_an_older_claim_can_not_touch_the_intake(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         old = Owner.of(engine)
         again = self.again(engine)
@@ -127,6 +128,7 @@ class RescaleConformance(Workbench):
 
     @pytest.mark.parametrize("undone", ["intake", "event", "outbox", "message"])
     def test_what_is_not_drained_stays_as_it_is(self, undone: str) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         both = owners(engine)
         close_and_fold(engine, both)
@@ -152,6 +154,7 @@ class RescaleConformance(Workbench):
         assert append(engine, parcel(["goes on"])).new == 1
 
     def test_every_partition_has_to_be_claimed(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         first, second = owners(engine)
         close_and_fold(engine, [first, second])
@@ -161,6 +164,7 @@ class RescaleConformance(Workbench):
         engine.rescale([second.claim, first.claim], 3)
 
     def test_an_older_claim_is_not_enough(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         old = owners(engine)
         close_and_fold(engine, old)
@@ -174,6 +178,7 @@ class RescaleConformance(Workbench):
     # The new layout.
 
     def test_numbers_go_on_when_it_grows_and_when_it_shrinks(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         assert rescale(engine, owners(engine), 5) == Layout.even(5, first=2)
         assert rescale(engine, owners(engine), 1) == Layout.even(1, first=7)
@@ -185,6 +190,7 @@ class RescaleConformance(Workbench):
         }
 
     def test_every_process_sees_the_new_layout(self) -> None:
+        self.needs("rescales")
         self.needs("several_processes")
         engine = self.engine(partitions=2)
         beside = self.again(engine)
@@ -195,6 +201,7 @@ class RescaleConformance(Workbench):
         assert append(beside, parcel(["a"]), 4).new == 1
 
     def test_new_partitions_are_claimed_written_and_read_like_others(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=1)
         rescale(engine, owners(engine), 2)
         first, second = owners(engine)
@@ -210,6 +217,7 @@ class RescaleConformance(Workbench):
 
     @pytest.mark.parametrize("partitions", [1, 2, 5])
     def test_agents_move_to_the_partition_of_their_slot(self, partitions: int) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=3)
         stored = {}
         for owner, slots in zip(owners(engine), Layout.even(3).partitions, strict=True):
@@ -229,6 +237,7 @@ class RescaleConformance(Workbench):
             assert again.view(layout.partition_of(key)).record("Drone", key) == each
 
     def test_who_asked_an_event_that_is_held_looks_at_the_old_partition(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         owner = Owner.of(engine)
         owner.commit([record("d-1", "x")._replace(extras=extras(ask=7))])
@@ -238,6 +247,7 @@ class RescaleConformance(Workbench):
 
     @pytest.mark.parametrize("partitions", [1, 3])
     def test_every_child_knows_the_numbers_of_all_parents(self, partitions: int) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         append(engine, numbered("gcs", range(1, 9_000, 2)), 0)
         append(engine, numbered("gcs", range(2, 5_000, 2)), 1)
@@ -252,6 +262,7 @@ class RescaleConformance(Workbench):
             ]
 
     def test_the_window_of_a_child_ends_where_the_newest_parents_does(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         append(engine, numbered("gcs", [10, 20]), 0)
         append(engine, numbered("gcs", [WINDOW + 15]), 1)
@@ -261,6 +272,7 @@ class RescaleConformance(Workbench):
         assert append(engine, numbered("gcs", [20]), child).new == 0
 
     def test_ordered_sources_go_on_per_key(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         keys = [key_in(slots) for slots in Layout.even(2).partitions]
         for number, key in enumerate(keys):
@@ -274,6 +286,7 @@ class RescaleConformance(Workbench):
             assert append(engine, following, place).new == 1
 
     def test_time_never_goes_back(self) -> None:
+        self.needs("rescales")
         clock = HandClock()
         engine = self.engine(partitions=2, clock=clock)
         append(engine, parcel(["early"]), 0)
@@ -288,6 +301,7 @@ class RescaleConformance(Workbench):
             assert append(engine, parcel(["after"]), number).stamp >= late
 
     def test_dead_letters_that_wait_move_and_are_numbered_anew(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         both = owners(engine)
         for owner, slots in zip(both, Layout.even(2).partitions, strict=True):
@@ -303,6 +317,7 @@ class RescaleConformance(Workbench):
         assert engine.view(child).letter(2) == found[1][0]
 
     def test_older_code_may_not_fold_where_newer_code_did_before(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         rescale(engine, owners(engine, generation=7), 1)
         with pytest.raises(OutdatedCode):
@@ -310,6 +325,7 @@ class RescaleConformance(Workbench):
         assert Owner.of(engine, 2, generation=7).claim.epoch > 0
 
     def test_messages_are_numbered_anew(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         owner = Owner.of(engine)
         append(engine, messages(owner.claim.incarnation, 1, 3))
@@ -321,6 +337,7 @@ class RescaleConformance(Workbench):
     # The old partitions.
 
     def test_a_retired_partition_takes_nothing_any_more(self) -> None:
+        self.needs("rescales")
         engine = self.engine(partitions=2)
         old = owners(engine)
         again = self.again(engine)
@@ -341,6 +358,7 @@ class RescaleConformance(Workbench):
         assert isinstance(refusal(self.again(again), parcel(["late"])), Rescaling)
 
     def test_a_retired_partition_can_be_read(self) -> None:
+        self.needs("rescales")
         engine = self.engine()
         append(engine, parcel(["a", "b", "c", "d"]))
         owner = Owner.of(engine)

@@ -166,7 +166,7 @@ class Machine:
 
     def heal(self) -> None:
         self.faults.active = False
-        self.store.disk_is_full = False
+        self.store.heal()
         self.clock.heal()
         self.universe.note("everything", "faults end here")
 

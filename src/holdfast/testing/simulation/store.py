@@ -188,6 +188,10 @@ class Store:
     def _register(self, operation: Operation, schemas: Sequence[Schema]) -> dict[str, int]:
         return self.image.catalog.register(schemas)
 
+    def heal(self) -> None:
+        self.disk_is_full = False
+        self._poison.clear()
+
     # Losing.
 
     def lose_power(self) -> None:
