@@ -295,7 +295,7 @@ def test_giving_up_is_no_yes(monkeypatch: pytest.MonkeyPatch) -> None:
         ([("ask", "a", ("get",), 2, 1, 0)], "returned before it was called"),
         ([("state", "a", ("get",), 0, 1, 0, ("o7",))], "had returned before it was called"),
         (
-            [("ask", "a", ("get",), 0, 1, 0), ("ask", "a", ("get",), 0, 1, 0, ("o0",))],
+            [("ask", "a", ("get",), 0, 1, 0), ("ask", "a", ("get",), 2, 3, 0, ("o0",))],
             "only a state",
         ),
     ],

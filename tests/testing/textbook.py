@@ -31,6 +31,13 @@ GOOD_ALWAYS: dict[str, list[Row]] = {
         ("ask", "a", ("set", 1), 0, None, None),
         ("ask", "b", ("get",), 2, 3, 0),
     ],
+    "a write that would change nothing now takes effect later": [
+        ("ask", "a", ("set", 1), 0, 1, "ok"),
+        ("ask", "a", ("set", 1), 2, 20, "ok"),
+        ("ask", "b", ("set", 2), 2, 5, "ok"),
+        ("ask", "c", ("get",), 6, 7, 2),
+        ("ask", "c", ("get",), 8, 9, 1),
+    ],
     "of two swaps from one value, one wins": [
         ("ask", "a", ("swap", 0, 1), 0, 9, True),
         ("ask", "b", ("swap", 0, 2), 0, 9, False),
