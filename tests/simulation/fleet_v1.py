@@ -18,6 +18,11 @@ class Mode(Enum):
     CHARGING = "charging"
 
 
+class Tray(Enum):
+    FREE = "free"
+    FULL = "full"
+
+
 class Job(Event):
     shelf: str
     weight: float = 1.0
@@ -113,6 +118,8 @@ class Robot(Agent, unhandled="defer"):
         self.mode, self.shelf = Mode.CARRYING, event.shelf
         ctx.after(3.0, Late(shelf=event.shelf), name="late")
         ctx.emit(Drive(to=event.shelf, id=ctx.new_id()))
+        if event.weight > 2.0:
+            ctx.emit(Weighed(kilograms=event.weight))
         if event.weight > 1000.0:
             self.jobs = "too many"  # type: ignore[assignment]  # what Holdfast has to refuse
 
@@ -202,14 +209,15 @@ class Depot(Agent):
             ctx.reply(Count(number=self.parcels))
 
 
-class Scale(Agent, on_error="pause"):
-    """Stops at an event that fails; has periodic, unnamed and immediate timers meanwhile."""
+class Scale(Agent, on_error="pause", unhandled="defer"):
+    """Stops at an event that fails, also with events deferred; timers of all kinds go on."""
 
+    tray: Tray = Tray.FREE
     total: float = 0.0
     count: int = 0
     beats: int = 0
 
-    @on
+    @on(mode=Tray.FREE)
     def weigh(self, event: Weigh, ctx: Context) -> None:
         self.count += 1
         ctx.emit(Weighed(kilograms=event.kilograms))
@@ -219,8 +227,15 @@ class Scale(Agent, on_error="pause"):
         if self.count % 4 == 1:
             ctx.every(1.5, Beat(), name="beat")
         if event.kilograms > 50.0:
+            self.tray = Tray.FULL
             ctx.after(0.4, Weigh(kilograms=0.5))
             ctx.after(0.0, Weigh(kilograms=0.25))
+
+    @on(mode=Tray.FULL)
+    def clear(self, event: Dropped, ctx: Context) -> None:
+        self.tray = Tray.FREE
+        if self.count % 5 == 0:
+            raise RuntimeError("the tray is stuck")
 
     @on
     def beat(self, event: Beat, ctx: Context) -> None:
@@ -278,6 +293,7 @@ def stimulus(draw: random.Random) -> Row:
         (Charger, f"c-{number}", draw.choice([Wanted(percent=1.0), Level(percent=1.0)])),
         (Scale, f"w-{number}", Weigh(kilograms=draw.choice([1.5, 60.0, 3.0, -4.0]))),
         (Scale, f"w-{number}", Weigh(kilograms=draw.choice([1.5, 60.0, 3.0]))),
+        (Scale, f"w-{number}", Dropped()),
         (Visitor, f"v-{number}", Visit(stay=stay, rude=draw.random() < 0.3)),
         (Visitor, f"v-{number}", Visit()),
     ]

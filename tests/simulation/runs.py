@@ -249,12 +249,16 @@ class Run:
         orders: list[Callable[[], Receipt]] = [
             lambda: live.resume(*scale),
             lambda: live.resume(*scale),
+            lambda: live.pause(*scale, reason="tea"),
             lambda: live.pause(*other, reason="tea"),
             lambda: live.resume(*other),
         ]
         letters = live._reading.dead_letters() if client.release is RELEASES[self.program] else []
-        orders += [lambda: live.redrive(self.draw.choice(letters).id)] * min(3, len(letters))
-        self.draw.choice(orders)()
+        letter = self.draw.choice(letters).id if letters else ""
+        orders += [lambda: live.redrive(letter)] * min(3, len(letters))
+        order = self.draw.choice(orders)
+        for _ in range(self.draw.choice([1, 1, 2])):
+            order()
 
     # The run.
 
@@ -315,9 +319,9 @@ def random_run(seed: int, steps: int = 120) -> Evidence:
     return run.finished()
 
 
-def rich_run() -> Evidence:
+def rich_run(seed: int = 28) -> Evidence:
     """One run that has everything: an upgrade, then a rescale, then more of the same."""
-    run = Run(seed=5, partitions=2, trouble=0.02)
+    run = Run(seed, partitions=2, trouble=0.02)
     for step in range(300):
         if step == 110:
             run.upgrade()

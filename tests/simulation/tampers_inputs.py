@@ -9,6 +9,7 @@ from dataclasses import replace
 from holdfast.testing.simulation.decoding import Input, RawEvent
 from holdfast.testing.simulation.evidence import PartitionLog, Send
 from holdfast.testing.simulation.findings import Promise
+from tests.simulation import fleet_v1
 from tests.simulation.tampering import Case, Found, appended, breaks, chosen, edited, first, removed
 
 KEPT, ONCE, ORDER, MESSAGES = Promise.KEPT, Promise.ONCE, Promise.ORDER, Promise.MESSAGES
@@ -18,7 +19,8 @@ CONTIGUOUS, RECEIPTS, SETTLES = Promise.CONTIGUOUS, Promise.RECEIPTS, Promise.SE
 
 def last_frame(case: Case, origin: str) -> tuple[PartitionLog, int, list[Input]]:
     """A frame that nothing follows, so that it can go without moving others."""
-    return first(x for x in case.frames(origin) if x[1] == len(x[0].frames) - 1)
+    lives = case.last_generation()
+    return first(x for x in case.frames(origin) if x[0] in lives and x[1] == len(x[0].frames) - 1)
 
 
 def change_sends(case: Case, one: Input, change: Callable[[Send], Send]) -> None:
@@ -47,7 +49,7 @@ def an_acknowledged_event_is_in_no_inbox(case: Case) -> None:
 @breaks(KEPT)
 def an_event_was_sent_with_other_values(case: Case) -> None:
     _, _, inputs = first(x for x in case.frames("external") if x[2][0].agent == "Scale")
-    other = case.evidence.programs[0].events["Weigh"](kilograms=77.0)
+    other = fleet_v1.Weigh(kilograms=77.0)
     change_sends(case, inputs[0], lambda send: send._replace(event=other))
 
 
@@ -144,7 +146,7 @@ def positions_have_a_gap(case: Case) -> None:
     log.frames[place] = replace(frame, first=frame.first + 1)
 
 
-@breaks(ORDER)
+@breaks(ORDER, alone=False)
 def a_stamp_goes_back(case: Case) -> None:
     """That of a command, which nobody sees: the time of the partition does not follow."""
     log, place, _ = first(x for x in case.frames("control") if x[1] > 0)

@@ -7,9 +7,12 @@ the oracle is asked for its verdict. No worker and no engine is involved.
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.model.event import Event
 from holdfast.model.keys import SLOTS
 from holdfast.runtime.sending import Receipt
 from holdfast.testing.simulation.decoding import inputs_of
@@ -30,16 +33,14 @@ def evidence_of(bench: Bench) -> Evidence:
     schemas = bench.codebook._stored
     evidence = Evidence([FLEET], dict(schemas), [[log]])
     for one in (each for frame in log.frames for each in inputs_of(frame)):
-        if one.origin == "external":
-            event = bench.codebook.reader_of(one.raw[0]).row(one.raw[1])
-            if one.asks:
-                ask = Ask("client", one.agent, one.key, event, 0.0, 1e6, None, None)  # type: ignore[arg-type]
-                evidence.asks.append(ask)
-                continue
-            receipt = Receipt(((0, one.position + 1),))
-            sent = Send(
-                "c", "test", one.seq, one.agent, one.key, event, 0.0, 0.0, "acknowledged", receipt
-            )  # type: ignore[arg-type]
+        if one.origin != "external":
+            continue
+        event = cast(Event, bench.codebook.reader_of(one.raw[0]).row(one.raw[1]))
+        who, receipt = (one.agent, one.key), Receipt(((0, one.position + 1),))
+        if one.asks:
+            evidence.asks.append(Ask("client", *who, event, 0.0, 1e6, None, None))
+        else:
+            sent = Send("c", "test", one.seq, *who, event, 0.0, 0.0, "acknowledged", receipt)
             evidence.sends.append(sent)
     return evidence
 

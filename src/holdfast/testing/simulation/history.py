@@ -54,6 +54,16 @@ class History:
     def partitions(self) -> list[Partition]:
         return [each for generation in self.generations for each in generation]
 
+    @cached_property
+    def acknowledged(self) -> dict[tuple[str | None, int], float]:
+        """When a source first knew that an event of that number is durable."""
+        found: dict[tuple[str | None, int], float] = {}
+        for send in self.evidence.sends:
+            if send.outcome == "acknowledged":
+                number = send.source, send.seq
+                found[number] = min(send.ended, found.get(number, send.ended))
+        return found
+
     def home_of(self, generation: int, key: str) -> int | None:
         """The number of the partition in which a key lives."""
         for each in self.generations[generation]:

@@ -16,7 +16,7 @@ from holdfast.stepping.commit import Commit
 from holdfast.testing.simulation.contract.folding import Comparison
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.contract.timing import Firing, Timing
-from holdfast.testing.simulation.decoding import Unreadable, extras_of, fired_of
+from holdfast.testing.simulation.decoding import Fired, Unreadable, extras_of, fired_of
 from holdfast.testing.simulation.evidence import Accepted
 from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
@@ -66,6 +66,7 @@ class _Teller:
         self._partition = partition
         self._report = report
         self._story = story
+        self._committed = float("-inf")  # when the last commit was
         self._comparison = Comparison(history, partition, report)
         self.timing = Timing(history, partition, report)
         self.reference = Reference(history.fleet, partition.log.born.now)
@@ -128,11 +129,10 @@ class _Teller:
                 text = f"a timer at {fired.position} in a commit of {reference.position} to {end}"
                 self._found(Promise.TIMERS, text, accepted.at)
             self._take_inputs(min(fired.position, end))
-            ahead = self._partition.input_at(fired.position)
-            stamp = ahead.stamp if ahead is not None else None
-            self.timing.fire(reference, Firing(fired, commit, stamp))
+            self.timing.fire(reference, self._firing(fired, commit))
         self._take_inputs(end)
         reference.condemned = None
+        self._committed = accepted.at
         outputs = reference.take_outputs()
         ids = self._comparison.commit(accepted, reference, outputs)
         self._story.issued[self._partition.number] += [(accepted.at, each) for each in ids]
@@ -142,6 +142,14 @@ class _Teller:
         for answer in outputs.answers:
             if answer.reply is not None:
                 self._story.replies[self._partition.number, answer.position] = answer.reply
+
+    def _firing(self, fired: Fired, commit: Commit) -> Firing:
+        """Whoever makes a commit knew the one before, and read the inbox after it."""
+        ahead = self._partition.input_at(fired.position)
+        if ahead is None:
+            return Firing(fired, commit, None, waited=False)
+        came = self._history.acknowledged.get((ahead.source, ahead.seq), float("inf"))
+        return Firing(fired, commit, ahead.stamp, waited=came < self._committed)
 
     def _take_inputs(self, end: int) -> None:
         reference = self.reference

@@ -116,7 +116,7 @@ def _order(history: History, report: Report, attempts: dict[Number, list[Send]])
     times = {
         number: (
             min(each.began for each in sends),
-            min((s.ended for s in sends if s.outcome == "acknowledged"), default=float("inf")),
+            history.acknowledged.get(number, float("inf")),
         )
         for number, sends in attempts.items()
     }

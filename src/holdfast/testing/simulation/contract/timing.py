@@ -21,10 +21,11 @@ class Firing(NamedTuple):
     fired: Fired
     commit: Commit
     stamp: float | None  # of the event at that position, if one ever came
+    waited: bool  # that event was there before this commit was begun
 
     @property
     def in_front(self) -> bool:
-        return self.fired.position < self.commit.head.position
+        return self.waited or self.fired.position < self.commit.head.position
 
 
 class Timing:
@@ -76,6 +77,9 @@ class Timing:
         if firing.in_front and fired.now != expected:
             text = f"timer {fired.name!r} fired at {fired.now} in front of an event"
             self._found(name, f"{text}, expected {expected}")
+        if firing.in_front and firing.stamp is not None and fired.due > firing.stamp:
+            text = f"timer {fired.name!r} due at {fired.due} fired before an event that came first"
+            self._found(name, f"{text}, stamped {firing.stamp}")
 
     def _expire(self, reference: Reference, agent: PlainAgent, fired: Fired) -> None:
         name = fired.agent, fired.key
