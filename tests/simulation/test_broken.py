@@ -10,7 +10,7 @@ from holdfast.testing.simulation.campaign import judged
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.broken import BROKEN, Variant
 
-SEEDS_MAX = 100
+SEEDS_MAX = 200
 
 
 def seeds_to_catch(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> int | None:
