@@ -204,12 +204,14 @@ class SimulatedEngine:
                 self._revoked.add(claim.partition)
                 raise
             before, head = commit.before, commit.head
-            self._note(
+            self._universe.note(
+                self._process.author.process,
                 f"commits {before.position} to {head.position} of partition {claim.partition}, "
                 f"{len(commit.records)} agents, {head.actions_next - before.actions_next} actions, "
                 f"{sum(out.count for out in commit.outgoing)} messages, "
                 f"{head.journal_next - before.journal_next} timers",
                 claim.partition,
+                data=commit.delta,
             )
 
     def close_intake(self, claim: Claim) -> None:

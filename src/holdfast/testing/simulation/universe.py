@@ -15,7 +15,7 @@ from holdfast.model.rng import Random
 
 
 class Line(NamedTuple):
-    """Something that happened. `partition` and `key` say whom it concerns, where it is one."""
+    """Something that happened. `partition` is the one it concerns, where it is one."""
 
     at: float
     who: str
@@ -69,11 +69,18 @@ class Universe:
         self.run_until(self.now + seconds)
 
     def note(
-        self, who: str, what: str, partition: int | None = None, *, fault: bool = False
+        self,
+        who: str,
+        what: str,
+        partition: int | None = None,
+        *,
+        fault: bool = False,
+        data: bytes = b"",
     ) -> None:
+        """`data` is too long for a line, but two runs that differ in it are two runs."""
         line = Line(self.now, who, what, partition, fault)
         self.trace.append(line)
-        self._hash.update(f"{line.at!r} {who} {what}\n".encode())
+        self._hash.update(f"{line.at!r} {who} {what}\n".encode() + data)
 
     @property
     def trace_hash(self) -> str:
