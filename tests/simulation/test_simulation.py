@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.runtime.live import Live
 from holdfast.testing import simulate
 from holdfast.testing.simulation.campaign import Campaign, PromiseBroken, Tally, judged
 from holdfast.testing.simulation.faults import Fault, Restriction
@@ -19,6 +20,7 @@ from holdfast.testing.simulation.run import run
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.broken import refused_message_is_forgotten
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [fleet_v1.fleet, fleet_v2.fleet]
 SEEDS = 500
@@ -34,7 +36,6 @@ def tally() -> Tally:
     return total
 
 
-@pytest.mark.slow
 def test_every_promise_holds_under_every_seed(tally: Tally) -> None:
     assert tally.seeds == SEEDS
     assert tally.failing == [], (
@@ -74,8 +75,8 @@ def test_a_seed_gives_the_same_trace_in_another_process() -> None:
     assert len(set(here.values())) == len(seeds), "different seeds are different runs"
 
 
-def test_leaving_a_fault_out_does_not_move_the_others() -> None:
-    """What the minimiser relies on: kinds of faults draw from streams of their own."""
+def test_a_smaller_run_leaves_out_what_it_is_told() -> None:
+    """What the minimiser relies on."""
     whole = run(PROGRAMS, 18)
     kinds = Counter(fault for fault, _ in whole.struck)
     most = kinds.most_common(1)[0][0]
@@ -104,3 +105,19 @@ def test_a_broken_promise_is_told_in_one_command_and_few_lines(
     assert judged([fleet_v1.fleet], seed)[1]
     monkeypatch.undo()
     assert judged([fleet_v1.fleet], seed)[1] == []
+
+
+def test_a_run_that_raises_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one process and on several: the seed is named, and none is left out."""
+
+    def ask(*arguments: object, **named: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr(Live, "ask", ask)
+    for jobs in (1, 2):
+        total = Tally()
+        for part in Campaign(PROGRAMS, jobs).tallies(0, 12, None):
+            total.merge(part)
+        assert total.seeds == 12
+        assert total.failing == sorted(total.crashed) != []
+        assert "a mistake of ours" in next(iter(total.crashed.values()))

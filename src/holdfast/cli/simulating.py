@@ -58,7 +58,10 @@ def simulate(
         print_json(_figures(tally))
     else:
         _print(tally)
-    for failing in tally.failing[:EXPLAINED_MAX]:
+    for seed, trace in list(tally.crashed.items())[:EXPLAINED_MAX]:
+        click.echo(f"seed {seed} ended in an error of the simulation:\n{trace}")
+    broken = [failing for failing in tally.failing if failing not in tally.crashed]
+    for failing in broken[:EXPLAINED_MAX]:
         click.echo(explain(programs, judged(programs, failing), f"{command} --seed {failing}"))
     return 1 if tally.failing else 0
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 
 from holdfast.model.fleet import FleetModel
 from holdfast.testing.simulation.faults import WHOLE, Fault, Restriction
@@ -18,6 +21,10 @@ from holdfast.testing.simulation.timeline import tell
 from holdfast.testing.simulation.verdict import judge
 
 SEEDS_PER_TALLY = 10
+
+
+class SimulationError(RuntimeError):
+    """The simulation itself failed; of the promises it says nothing."""
 
 
 class PromiseBroken(AssertionError):
@@ -35,7 +42,7 @@ class Tally:
     faults: Counter[Fault] = field(default_factory=Counter)
     chances: Counter[Fault] = field(default_factory=Counter)
     failing: list[int] = field(default_factory=list)
-    hashes: dict[int, str] = field(default_factory=dict)
+    crashed: dict[int, str] = field(default_factory=dict)  # seeds whose run raised, and what
     seconds: float = 0.0  # of real time
 
     def add(self, run: Run, findings: list[Finding]) -> None:
@@ -46,9 +53,14 @@ class Tally:
         self.virtual_seconds += run.seconds
         self.faults.update(fault for fault, _ in run.struck)
         self.chances.update(run.chances)
-        self.hashes[run.seed] = run.trace_hash
         if findings:
             self.failing.append(run.seed)
+
+    def crash(self, seed: int, trace: str) -> None:
+        """A run that raised has shown nothing, so it is no success."""
+        self.seeds += 1
+        self.failing.append(seed)
+        self.crashed[seed] = trace
 
     def merge(self, other: Tally) -> None:
         self.seeds += other.seeds
@@ -58,7 +70,7 @@ class Tally:
         self.faults += other.faults
         self.chances += other.chances
         self.failing = sorted(self.failing + other.failing)
-        self.hashes |= other.hashes
+        self.crashed |= other.crashed
 
 
 def simulate(
@@ -115,8 +127,16 @@ class Campaign:
         ]
         for process in processes:
             process.start()
-        for _ in processes:
-            while (tally := results.get()) is not None:
+        working = len(processes)
+        while working:
+            if results.empty():
+                _check_alive(processes)
+                time.sleep(0.05)
+                continue
+            tally = results.get()
+            if tally is None:
+                working -= 1
+            else:
                 yield tally
         for process in processes:
             process.join()
@@ -131,8 +151,9 @@ class Campaign:
         try:
             for tally in self._share(first, self._jobs, last, until):
                 results.put(tally)
-        finally:
             results.put(None)
+        except KeyboardInterrupt:
+            sys.exit(130)
 
     def _share(
         self, first: int, step: int, last: int | None, until: float | None
@@ -141,8 +162,18 @@ class Campaign:
         for seed in itertools.count(first, step):
             if (last is not None and seed >= last) or (until and time.monotonic() > until):
                 break
-            tally.add(*judged(self._programs, seed))
+            try:
+                tally.add(*judged(self._programs, seed))
+            except Exception:
+                tally.crash(seed, traceback.format_exc())
             if tally.seeds == SEEDS_PER_TALLY:
                 yield tally
                 tally = Tally()
         yield tally
+
+
+def _check_alive(processes: Sequence[BaseProcess]) -> None:
+    """Whoever ends without a word has not run its seeds."""
+    for process in processes:
+        if process.exitcode not in (None, 0):
+            raise SimulationError(f"a process of the campaign ended with {process.exitcode}")

@@ -94,9 +94,10 @@ class Client:
 
     def _choose(self) -> Callable[[Life], None]:
         device = self._device
+        fleet = self._machine.programs[self._program]
         if device.unsent and self._random.random() < 0.6:
             return device.send_again
-        if self._machine.faults.strikes(Fault.RESEND):
+        if device.resendable(fleet) and self._machine.faults.strikes(Fault.RESEND):
             return device.resend
         drawn = self._random.random()
         for share, deed in (

@@ -86,10 +86,13 @@ class Device:
 
     def resend(self, life: Life) -> None:
         """What was acknowledged long ago, as if that had been forgotten."""
-        known = set(life.fleet.agents.values())  # an upgrade has other classes
-        sent = [one for one in self._sent if one.agent in known]
+        sent = self.resendable(life.fleet)
         if sent:
             self._send(life, _run_of(sent[self._random.randint(0, len(sent) - 1) :]))
+
+    def resendable(self, fleet: FleetModel) -> list[Numbered]:
+        known = set(fleet.agents.values())  # an upgrade has other classes
+        return [one for one in self._sent if one.agent in known]
 
     def _send(self, life: Life, numbered: list[Numbered]) -> None:
         rows = [(n.agent, n.key, n.event) for n in numbered]
@@ -114,7 +117,9 @@ class Device:
             chain.next += 1
         seq, agent, key, event = chain.pending
         if agent is not life.fleet.agents[agent.__name__]:
-            return  # from before an upgrade: what became of it stays unknown
+            # From before an upgrade: what became of it stays unknown, and another source goes on.
+            self._chain = Chain(f"{chain.source}-again")
+            return
         receipt = self._noted(
             life,
             chain.source,

@@ -42,7 +42,7 @@ class Process(Protocol):
     author: Author
     clock: Clock
     patient: bool  # it waits for its calls, as a client does; a worker comes back later instead
-    crashes: bool  # faults may end it
+    crashes: bool  # as a worker does; a client does so by a fault of its own
 
     def check(self) -> None:
         """Raises Lost in a process that was ended meanwhile."""
@@ -105,7 +105,7 @@ class SimulatedEngine:
     def _enter(self) -> None:
         process = self._process
         process.check()
-        if process.crashes and self._faults.strikes(Fault.CRASH_BEFORE):
+        if self._faults.strikes(Fault.CRASH_BEFORE if process.crashes else Fault.CLIENT_CRASH):
             process.end("crashes before an engine call")
             raise Lost
         if self._faults.strikes(Fault.PAUSE):
@@ -115,7 +115,8 @@ class SimulatedEngine:
     def perform(self, name: str, *arguments: object) -> object:
         """An operation on the store, from which this process may not come back."""
         result = self._store.perform(self._operation(name, arguments), crash=self._crash())
-        if self._process.crashes and self._faults.strikes(Fault.CRASH_AFTER):
+        crash = Fault.CRASH_AFTER if self._process.crashes else Fault.CLIENT_CRASH
+        if self._faults.strikes(crash):
             self._process.end(f"crashes after its {name} was durable")
             raise Lost
         if self._faults.strikes(Fault.SLOW_DISK):
@@ -128,7 +129,8 @@ class SimulatedEngine:
         return Operation(process.author, self._universe.now, process.clock(), name, arguments)
 
     def _crash(self) -> Callable[[], None] | None:
-        if not (self._process.crashes and self._faults.strikes(Fault.CRASH_MIDDLE)):
+        fault = Fault.CRASH_MIDDLE if self._process.crashes else Fault.CLIENT_CRASH
+        if not self._faults.strikes(fault):
             return None
 
         def crash() -> None:
@@ -203,6 +205,9 @@ class SimulatedEngine:
                 self._note(f"is fenced at partition {claim.partition}", claim.partition)
                 self._revoked.add(claim.partition)
                 raise
+            if self._faults.strikes(Fault.ANSWER_LOST):
+                self._note("is not told that its commit is durable", claim.partition)
+                raise Busy("nobody answered in time: try again")
             before, head = commit.before, commit.head
             self._universe.note(
                 self._process.author.process,
@@ -245,7 +250,7 @@ class SimulatedEngine:
         self.waits = 0.0
 
     def maintain(self) -> None:
-        """Nothing is forgotten here: the evidence needs all of it."""
+        """Retention is an operation of the machine, so that a power loss knows of it."""
 
     def close(self) -> None:
         self.claims.clear()

@@ -19,11 +19,12 @@ class Fault(Enum):
     CRASH_MIDDLE = "crash in the middle of an engine call"
     CRASH_AFTER = "crash after an engine call was durable, before it was acknowledged"
     CRASH_IN_HANDLER = "crash while user code runs"
-    POWER_LOSS = "power loss: all processes end, unsynced writes are lost or torn"
+    POWER_LOSS = "power loss: all processes end, an unsynced write is lost or kept"
     PAUSE = "pause: a process stands still and wakes as a zombie"
     KILL_LOST = "a kill does not reach its process"
     DUPLICATE = "a delivery arrives again, later"
     DELAY = "a delivery is late, its sender was told nothing"
+    ANSWER_LOST = "a commit is durable, and its worker is told that it may not be"
     SLOW_DISK = "the disk is slow"
     FULL_DISK = "the disk is full for a while"
     CLOCK_JUMP = "the clock is set, forward or back"
@@ -46,11 +47,12 @@ RATES: dict[Fault, tuple[float, float]] = {
     Fault.KILL_LOST: (3.0, 1.0),
     Fault.DUPLICATE: (50.0, 3.0),
     Fault.DELAY: (50.0, 3.0),
+    Fault.ANSWER_LOST: (60.0, 8.0),
     Fault.SLOW_DISK: (60.0, 6.0),
     Fault.FULL_DISK: (40.0, 8.0),  # per second
     Fault.CLOCK_JUMP: (30.0, 5.0),  # per second
     Fault.CLOCK_DRIFT: (1.0, 1.0),  # drawn once
-    Fault.CLIENT_CRASH: (60.0, 8.0),
+    Fault.CLIENT_CRASH: (200.0, 20.0),
     Fault.RESEND: (20.0, 2.0),
     Fault.SUPERVISOR_RESTART: (40.0, 8.0),  # per second
     Fault.UPGRADE: (30.0, 10.0),  # per second

@@ -17,7 +17,7 @@ from holdfast.testing.simulation.processes import (
     WorkerProcess,
 )
 from holdfast.testing.simulation.store import Author, Lost, Operation, Store
-from holdfast.testing.simulation.universe import Universe
+from holdfast.testing.simulation.universe import Universe, stream
 
 RESTART_SECONDS = (0.1, 1.5)  # until somebody starts a supervisor that is gone
 
@@ -36,7 +36,7 @@ class Machine:
         self.programs = programs
         self.program = 0  # the release that new processes run
         self.clock = MachineClock(universe, faults)
-        self.store = Store(universe, faults, programs[0].name, partitions, Limits())
+        self.store = Store(universe, faults, programs[0].name, partitions, _limits(universe))
         self.store.on_power_loss = self._power_is_lost
         self.store.on_append = self._wake_owners
         self._worker_count = workers
@@ -94,9 +94,9 @@ class Machine:
             self.store.lose_power()
         if self._retains:
             self._forget()
-        if self.faults.strikes(Fault.UPGRADE) and not self._rescaler:
+        if self.upgradable and self.faults.strikes(Fault.UPGRADE):
             self.upgrade()
-        if self.faults.strikes(Fault.RESCALE) and not self.upgrading:
+        if self.calm and self.faults.strikes(Fault.RESCALE):
             self.rescale()
 
     def restart_supervisor(self) -> None:
@@ -144,9 +144,11 @@ class Machine:
 
     # A rolling upgrade: one worker after the other is ended and started with newer classes.
 
+    @property
+    def upgradable(self) -> bool:
+        return self.program + 1 < len(self.programs) and self.calm
+
     def upgrade(self) -> None:
-        if self.program + 1 >= len(self.programs):
-            return
         self.program += 1
         self._old_posts = set(range(self._worker_count))
         self.universe.note("operator", f"begins an upgrade to release {self.program + 1}")
@@ -181,3 +183,13 @@ class Machine:
 
     def wall(self) -> Instant:
         return self.clock.read(0.0, 0.0)
+
+
+def _limits(universe: Universe) -> Limits:
+    """In some runs so small that they are met."""
+    random = stream(universe.seed, "limits")
+    usual = Limits()
+    return Limits(
+        backlog_events_max=random.choice([20, usual.backlog_events_max]),
+        outbox_messages_max=random.choice([2, usual.outbox_messages_max]),
+    )

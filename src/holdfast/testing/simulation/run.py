@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from holdfast.model.agent import Agent
-from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.rng import Random
 from holdfast.testing.simulation.clients import Client
 from holdfast.testing.simulation.evidence import Evidence
 from holdfast.testing.simulation.faults import WHOLE, Fault, Faults, Restriction
@@ -22,8 +19,6 @@ OPERATIONS = (30, 90)  # by all clients together
 THINKING_SECONDS = 0.25  # between two operations, on average
 SETTLE_SECONDS = 120.0  # after the last fault; the slowest rest on the way is a second
 SKIP_SECONDS = 3_000.0  # time that passes at once, so that late timers come due
-
-Stimulus = Callable[[Random], tuple[type[Agent], str, Event]]
 
 
 @dataclass

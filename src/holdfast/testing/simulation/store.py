@@ -162,10 +162,12 @@ class Store:
         return True
 
     def _commit(self, operation: Operation, claim: Claim, commit: Commit) -> None:
+        head = self.image.view(claim.partition).head()
         self.image.commit([(claim, commit)])
-        self.accepted[claim.partition].append(
-            Accepted(operation.at, *operation.author, claim.epoch, commit)
-        )
+        if head == commit.before:  # or it stood already, and was repeated
+            self.accepted[claim.partition].append(
+                Accepted(operation.at, *operation.author, claim.epoch, commit)
+            )
 
     def _close_intake(self, operation: Operation, claim: Claim) -> None:
         self.image.close_intake(claim)
