@@ -12,7 +12,15 @@ import pytest
 
 from holdfast import Agent, Busy, Context, DamagedData, Event, Fleet, UsageError, on
 from holdfast.engine.memory import MemoryEngine
-from holdfast.engine.port import APPEND_SECONDS, Claim, Granted, Parcel, Revoked, Taken
+from holdfast.engine.port import (
+    APPEND_SECONDS,
+    Claim,
+    Granted,
+    Limits,
+    Parcel,
+    Revoked,
+    Taken,
+)
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.locks import Turnstile
 from holdfast.model.keys import Layout
@@ -20,9 +28,17 @@ from holdfast.runtime import fleet as fleet_module
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
-from holdfast.runtime.worker import Worker
+from holdfast.runtime.worker import IDLE_SECONDS_MAX, Worker
 from holdfast.stepping.inputs import Inputs, StoredFrame
-from holdfast.testing.conformance.workbench import FLEET, Owner, append, parcel, record, refusal
+from holdfast.testing.conformance.workbench import (
+    FLEET,
+    HandClock,
+    Owner,
+    append,
+    parcel,
+    record,
+    refusal,
+)
 
 
 class Poke(Event):
@@ -55,6 +71,28 @@ class OneInboxIsHeld(MemoryEngine):
         if partition == 1:
             raise Busy("somebody holds it")
         return super().append(partition, parcels, wait_seconds)
+
+
+class Ticking(Agent):
+    @on
+    def poked(self, event: Poke, ctx: Context) -> None:
+        ctx.after(1.0, Poke())
+        for _ in range(5):
+            ctx.send(Ticking, KEYS[1], Poke())
+
+
+def test_a_worker_with_a_full_outbox_sleeps_though_a_timer_is_due() -> None:
+    """Found by simulation: it turned without a pause until its messages were taken."""
+    clock = HandClock()
+    ticking = Fleet("ticking", agents=[Ticking])
+    engine = OneInboxIsHeld("ticking", 2, Limits(outbox_messages_max=2), clock)
+    worker = Worker(ticking, engine, [0], clock)
+    Live(ticking, engine).send(Ticking, KEYS[0], Poke())
+    while worker.tick():
+        pass
+    clock.pass_time(2.0)
+    assert not worker.tick()
+    assert worker.idle_seconds() == IDLE_SECONDS_MAX
 
 
 def test_an_inbox_that_is_held_stops_neither_the_fold_nor_other_messages() -> None:

@@ -77,8 +77,14 @@ class Partition:
 
     @property
     def next_due(self) -> float | None:
-        """When the next timer is due; None while the partition rests."""
-        return None if self._resting(self._clock().wall) else self.stepper.agenda.next_due
+        """When the next timer is due; None while the partition rests or may not fold."""
+        idle = self._outbox_full or self._resting(self._clock().wall)
+        return None if idle else self.stepper.agenda.next_due
+
+    @property
+    def _outbox_full(self) -> bool:
+        """Then the relay has to catch up first; appends elsewhere never wait for us."""
+        return self._relay.messages_waiting > self._engine.limits.outbox_messages_max
 
     @property
     def trouble(self) -> str | None:
@@ -132,8 +138,8 @@ class Partition:
         return self._instant.wall
 
     def _fold(self, now: float) -> Commit | None:
-        if self._relay.messages_waiting > self._engine.limits.outbox_messages_max:
-            return None  # the relay has to catch up first; appends elsewhere never wait for us
+        if self._outbox_full:
+            return None
         batch = self._read()
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (

@@ -13,6 +13,12 @@ from typing import NamedTuple
 
 from holdfast.model.rng import Random
 
+ACTIONS_AT_ONCE_MAX = 10_000
+
+
+class Standstill(RuntimeError):
+    """Time does not pass any more."""
+
 
 class Line(NamedTuple):
     """Something that happened. `partition` is the one it concerns, where it is one."""
@@ -47,6 +53,7 @@ class Universe:
         self.trace: list[Line] = []
         self._plan: list[Planned] = []
         self._order = 0
+        self._here = 0  # how many things have happened at this very moment
         self._hash = hashlib.blake2b(digest_size=16)
 
     def at(self, when: float, action: Callable[[], None]) -> None:
@@ -61,6 +68,9 @@ class Universe:
         plan = self._plan
         while plan and plan[0].at <= when:
             planned = heapq.heappop(plan)
+            self._here = 0 if planned.at > self.now else self._here + 1
+            if self._here > ACTIONS_AT_ONCE_MAX:
+                raise Standstill(f"somebody turns without a pause at {self.now}")
             self.now = max(self.now, planned.at)
             planned.action()
         self.now = max(self.now, when)
