@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import redirect_stdout
 
 import click
+from click.core import ParameterSource
 
 from holdfast.cli.output import print_json
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.loading import load_fleet
-from holdfast.testing.simulation.campaign import Campaign, Tally, explain, judged
+from holdfast.testing.simulation.campaign import Campaign, Tally, check_upgrade, explain, judged
 
 EXPLAINED_MAX = 3  # failing seeds that are told in full
 
@@ -50,10 +52,13 @@ def simulate(
                 f"--upgrade {upgrade} is fleet {programs[1].name!r}, not {programs[0].name!r}: "
                 "give a later release of the same fleet"
             )
+        check_upgrade(programs[0], programs[1])
+    _check_options(seed, as_json)
     command = f"holdfast simulate {fleet}" + (f" --upgrade {upgrade}" if upgrade else "")
     if seed is not None:
         return _one(programs, seed, command)
-    tally = _many(programs, first, seeds if minutes is None else None, minutes, jobs)
+    with redirect_stdout(sys.stderr):  # what handlers print is no figure of ours
+        tally = _many(programs, first, seeds if minutes is None else None, minutes, jobs)
     if as_json:
         print_json(_figures(tally))
     else:
@@ -66,8 +71,20 @@ def simulate(
     return 1 if tally.failing else 0
 
 
+def _check_options(seed: int | None, as_json: bool) -> None:
+    """Options that exclude each other: none is left out in silence."""
+    source = click.get_current_context().get_parameter_source
+    given = [o for o in ("seeds", "first", "minutes") if source(o) is ParameterSource.COMMANDLINE]
+    if seed is not None and (given or as_json):
+        other = given[0] if given else "json"
+        raise UsageError(f"--seed runs one seed and prints it: leave --{other} out")
+    if "minutes" in given and "seeds" in given:
+        raise UsageError("--seeds and --minutes both say when to stop: give one of them")
+
+
 def _one(programs: list[FleetModel], seed: int, command: str) -> int:
-    run, findings = judged(programs, seed)
+    with redirect_stdout(sys.stderr):
+        run, findings = judged(programs, seed)
     if findings:
         click.echo(explain(programs, (run, findings), f"{command} --seed {seed}"))
         return 1
@@ -92,6 +109,8 @@ def _many(
         total.seconds = time.monotonic() - began
         if sys.stderr.isatty():
             click.echo(f"\r{total.seeds} seeds, {len(total.failing)} fail ", nl=False, err=True)
+    if sys.stderr.isatty():
+        click.echo("\r" + " " * 40 + "\r", nl=False, err=True)
     return total
 
 

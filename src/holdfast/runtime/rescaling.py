@@ -155,7 +155,7 @@ def rescale(
     engine = open_engine(url, fleet.name, faults=faults)
     try:
         if not isinstance(engine, SqliteEngine):
-            raise UsageError(f"{url}: keeps nothing that could be rescaled: open it with others")
+            raise UsageError(f"{url} keeps nothing that could be rescaled: give sqlite:PATH")
         engine.holder.acquire()
         job = Rescale(fleet, engine, partitions, clock)
         housekeeper = Housekeeper(engine)  # so that a long drain does not fill the disk

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import signal
 import sys
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.process import BaseProcess
+from types import FrameType
 
+from holdfast.engine.memory import MemoryEngine
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.schemas import agree
 from holdfast.testing.simulation.faults import WHOLE, Fault, Restriction
 from holdfast.testing.simulation.findings import Finding
 from holdfast.testing.simulation.minimise import Judged, Minimiser
@@ -21,10 +27,15 @@ from holdfast.testing.simulation.timeline import tell
 from holdfast.testing.simulation.verdict import judge
 
 SEEDS_PER_TALLY = 10
+SEED_SECONDS_MAX = 60.0  # a run takes a tenth of a second; a handler may loop for ever
 
 
 class SimulationError(RuntimeError):
     """The simulation itself failed; of the promises it says nothing."""
+
+
+class Overrun(BaseException):
+    """No `except Exception` on the way may keep it."""
 
 
 class PromiseBroken(AssertionError):
@@ -83,6 +94,8 @@ def simulate(
     """Run the seeds (100: those from 0 to 99) one after the other; PromiseBroken at the first one
     that breaks a promise. `upgrades` are later releases of the fleet, taken on the way."""
     programs = [fleet, *upgrades]
+    for older, newer in pairwise(programs):
+        check_upgrade(older, newer)
     began = time.monotonic()
     tally = Tally()
     for seed in range(seeds) if isinstance(seeds, int) else seeds:
@@ -94,6 +107,13 @@ def simulate(
     return tally
 
 
+def check_upgrade(older: FleetModel, newer: FleetModel) -> None:
+    """Raise SchemaError for classes that no rolling upgrade may bring."""
+    catalog = MemoryEngine(older.name).catalog
+    agree(older, catalog)
+    agree(newer, catalog)
+
+
 def judged(programs: Sequence[FleetModel], seed: int, restriction: Restriction = WHOLE) -> Judged:
     done = run(programs, seed, restriction)
     return done, judge(done.evidence)
@@ -103,6 +123,24 @@ def explain(programs: Sequence[FleetModel], failed: Judged, command: str) -> str
     seed = failed[0].seed
     minimiser = Minimiser(lambda smaller: judged(programs, seed, smaller), failed)
     return tell(*minimiser.minimise(), command)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Ends whatever runs longer, with a traceback that names the place."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Overrun(f"a run took more than {seconds:g} s: does a handler end?")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except Overrun as overrun:
+        raise SimulationError(str(overrun)) from overrun
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Campaign:
@@ -163,7 +201,8 @@ class Campaign:
             if (last is not None and seed >= last) or (until and time.monotonic() > until):
                 break
             try:
-                tally.add(*judged(self._programs, seed))
+                with limited(SEED_SECONDS_MAX):
+                    tally.add(*judged(self._programs, seed))
             except Exception:
                 tally.crash(seed, traceback.format_exc())
             if tally.seeds == SEEDS_PER_TALLY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.testing.simulation.findings import Finding
+from holdfast.testing.simulation.findings import Finding, Promise
 from holdfast.testing.simulation.run import Run
 from holdfast.testing.simulation.universe import Line
 
@@ -13,6 +13,8 @@ def tell(run: Run, findings: list[Finding], command: str) -> str:
     """Plain text, the reproducing command first."""
     parts = [f"seed {run.seed} breaks a promise; see it again with: {command}"]
     parts += [f"  {finding}" for finding in findings[:5]]
+    if findings[0].promise is Promise.FOLD:
+        parts.append("  the usual cause is a handler that is not deterministic: try holdfast check")
     if len(findings) > 5:
         parts.append(f"  and {len(findings) - 5} more findings")
     parts.append(
