@@ -99,7 +99,7 @@ def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
     (tmp_path / "inherited.py").write_text(INHERITED)
     for count in (3, 1):
         rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", count)
-    sending = "live.send(Drone, 'd-1', Position(lat=1.0, lon=2.0, alt=-1.0))\n"
+    sending = "live.send(Drone, 'd-1', Position(lat=1.0, lon=2.0, alt=-1.0))\n    live.settle()\n"
     more = FILL[: FILL.index(", partitions")] + ") as live:\n    " + sending
     subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
     clean = holdfast_here("check", "fleet.py", "--data", "data", cwd=tmp_path).stdout

@@ -207,7 +207,8 @@ def filled(url: str, partitions: list[int]) -> None:
     a pause, dead letters of which one is redriven at the end; rescaled in the middle of it."""
     FAILING[0] = True
     with FLEET.open(url) as live:
-        live.send(Clock, "c-3", Fail(), wait=True)
+        live.send(Clock, "c-3", Fail())
+        live.settle()
         live.send(Clock, "c-1", Start())
         for number in range(10):
             live.send(Clock, "c-1", Ping(number=number))
@@ -272,7 +273,8 @@ def test_the_numbers_are_those_of_the_history_after_a_rescaling(
     shutil.copytree(place / "data", tmp_path / "data")
     shutil.copy(place / "fleet.py", tmp_path)
     rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", 3)
-    more = FILL[: FILL.index("    live.send")] + "    live.send(Drone, 'd-1', Calibrate())\n"
+    sending = "    live.send(Drone, 'd-1', Calibrate())\n    live.settle()\n"
+    more = FILL[: FILL.index("    live.send")] + sending
     subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
     lines = holdfast_here("history", "Drone/d-1", "--data", "data", cwd=tmp_path).stdout
     assert lines.splitlines()[-1].startswith("7\t")
@@ -294,11 +296,13 @@ def test_an_inherited_letter_condemns_no_event_of_the_new_partition(
     url = f"sqlite:{tmp_path}/data"
     FAILING[0] = True
     with FLEET.open(url) as live:
-        live.send(Clock, "c-9", Fail(), wait=True)
+        live.send(Clock, "c-9", Fail())
+        live.settle()
         (letter,) = live.dead_letters()
     rescale(FLEET, url, 2)
     with FLEET.open(url) as live:
-        live.send(Clock, "c-9", Ping(number=5), wait=True)
+        live.send(Clock, "c-9", Ping(number=5))
+        live.settle()
     monkeypatch.setattr("holdfast.testing.rerunning.CONDEMNED", letter.error)
     FAILING[0] = False
     engine = open_engine(url, FLEET.name)
