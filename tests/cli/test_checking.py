@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.rescaling import rescale
 from tests.cli.commands import holdfast, holdfast_here, json_lines, refused
 from tests.cli.fleets import DELIVERY
 
@@ -77,6 +80,33 @@ def test_stored_events_of_all_partitions_are_folded(place: Path) -> None:
     assert "event 1 of partition 1 (Drone/d-" in divergences[1]
     few = holdfast_here("check", "fleet.py", "--data", "data", "--events", 5, cwd=place).stdout
     assert "10 inputs folded" in few
+
+
+INHERITED = DELIVERY.replace("from enum", "import time\nfrom enum").replace(
+    "        if event.alt > 100.0",
+    "        if event.alt < 0.0 and self.battery == 50.0:\n"
+    "            self.note = str(time.time())\n"
+    "        if event.alt > 100.0",
+)
+
+
+def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
+    place: Path, tmp_path: Path
+) -> None:
+    """Retired partitions are folded too. What shows the clock needs a state of before."""
+    shutil.copytree(place / "data", tmp_path / "data")
+    (tmp_path / "fleet.py").write_text(DELIVERY)
+    (tmp_path / "inherited.py").write_text(INHERITED)
+    for count in (3, 1):
+        rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", count)
+    sending = "live.send(Drone, 'd-1', Position(lat=1.0, lon=2.0, alt=-1.0))\n    live.settle()\n"
+    more = FILL[: FILL.index(", partitions")] + ") as live:\n    " + sending
+    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
+    clean = holdfast_here("check", "fleet.py", "--data", "data", cwd=tmp_path).stdout
+    assert clean == "clean: 4 handlers read, 81 inputs folded in two processes\n"
+    done = holdfast_here("check", "inherited.py", "--data", "data", cwd=tmp_path, code=1)
+    (divergence,) = [line for line in done.stdout.splitlines() if "two runs differ" in line]
+    assert "event 1 of partition 5 (Drone/d-1, Position(" in divergence
 
 
 def test_a_seed_is_a_stream(place: Path) -> None:

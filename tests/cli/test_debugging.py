@@ -4,6 +4,7 @@ history before it, timers and commands among it, is folded to what was committed
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import time
@@ -15,8 +16,11 @@ import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, on
 from holdfast.engine.urls import open_engine
+from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.reading import Rang
+from holdfast.runtime.rescaling import rescale
 from holdfast.testing.pictures import Painter, Picture, difference
-from holdfast.testing.rerunning import Rang, Rerun
+from holdfast.testing.rerunning import Rerun
 from tests.cli.commands import eventually, holdfast, holdfast_here, json_lines, refused
 from tests.cli.fleets import DELIVERY
 
@@ -150,7 +154,7 @@ class Ping(Event):
 
 
 class Fail(Event):
-    pass
+    number: int = 99
 
 
 class Noted(Action):
@@ -192,25 +196,30 @@ class Clock(Agent):
     def failed(self, event: Fail, ctx: Context) -> None:
         if FAILING[0]:
             raise ValueError("as asked")
-        self.pings.append(99)
+        self.pings.append(event.number)
 
 
 FLEET = Fleet("clocks", agents=[Clock])
 
 
-def filled(url: str) -> None:
+def filled(url: str, partitions: list[int]) -> None:
     """Timers in front of waiting inputs and while nothing waits, periods that nobody saw, messages,
-    a pause, a dead letter that is redriven at the end."""
+    a pause, dead letters of which one is redriven at the end; rescaled in the middle of it."""
     FAILING[0] = True
     with FLEET.open(url) as live:
+        live.send(Clock, "c-3", Fail())
+        live.settle()
         live.send(Clock, "c-1", Start())
         for number in range(10):
             live.send(Clock, "c-1", Ping(number=number))
-            live.send(Clock, "c-2", Fail() if number == 3 else Ping(number=number))
+            fails = number in (3, 4)
+            live.send(Clock, "c-2", (Fail if fails else Ping)(number=number))
         live.pause(Clock, "c-1")
         live.send(Clock, "c-1", Ping(number=100))
         live.resume(Clock, "c-1")
         live.settle()
+    for count in partitions:
+        rescale(FLEET, url, count)
     time.sleep(0.1)  # five periods, while nobody folds
     with FLEET.connect(url) as live:
         live.send(Clock, "c-1", Ping(number=101))
@@ -226,17 +235,18 @@ def filled(url: str) -> None:
         live.send(Clock, "c-1", Stop())
         live.settle()
         FAILING[0] = False
-        (letter,) = live.dead_letters()
+        (letter,) = [x for x in live.dead_letters() if x.event == Fail(number=3)]
         live.redrive(letter.id)
         live.settle()
 
 
+@pytest.mark.parametrize("partitions", [[], [2], [3, 2]])
 @pytest.mark.parametrize("key", ["c-1", "c-2"])
 def test_timers_messages_and_redriven_letters_fold_to_what_was_committed(
-    tmp_path: Path, key: str
+    tmp_path: Path, key: str, partitions: list[int]
 ) -> None:
     url = f"sqlite:{tmp_path}/data"
-    filled(url)
+    filled(url, partitions)
     engine = open_engine(url, FLEET.name)
     try:
         rerun = Rerun(FLEET, engine, "Clock", key)
@@ -253,6 +263,56 @@ def test_timers_messages_and_redriven_letters_fold_to_what_was_committed(
         assert rerun.record is not None
         ours = Picture({"it": painter.state(rerun.record)})
         assert difference(ours, Picture({"it": painter.state(committed)})) is None
+    finally:
+        engine.close()
+
+
+def test_the_numbers_are_those_of_the_history_after_a_rescaling(
+    place: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(place / "data", tmp_path / "data")
+    shutil.copy(place / "fleet.py", tmp_path)
+    rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", 3)
+    sending = "    live.send(Drone, 'd-1', Calibrate())\n    live.settle()\n"
+    more = FILL[: FILL.index("    live.send")] + sending
+    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
+    lines = holdfast_here("history", "Drone/d-1", "--data", "data", cwd=tmp_path).stdout
+    assert lines.splitlines()[-1].startswith("7\t")
+    for number, event in (
+        (2, "Battery(percent=50.0)"),
+        (6, "Battery(percent=9.0)"),
+        (7, "Calibrate(factor=1.0, note='')"),
+    ):
+        words = ("debug", "Drone/d-1", "--at-event", number, "--data", "data")
+        shown = holdfast(*words, cwd=tmp_path, given="c\n").stdout
+        assert f"event {number}: {event}\n" in shown
+    assert shown.endswith("this is the last event, and the state equals the committed one\n")
+
+
+def test_an_inherited_letter_condemns_no_event_of_the_new_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both stand at position 0. Only the old one ended its worker, or so the letter says."""
+    url = f"sqlite:{tmp_path}/data"
+    FAILING[0] = True
+    with FLEET.open(url) as live:
+        live.send(Clock, "c-9", Fail())
+        live.settle()
+        (letter,) = live.dead_letters()
+    rescale(FLEET, url, 2)
+    with FLEET.open(url) as live:
+        live.send(Clock, "c-9", Ping(number=5))
+        live.settle()
+    monkeypatch.setattr("holdfast.testing.rerunning.CONDEMNED", letter.error)
+    FAILING[0] = False
+    engine = open_engine(url, FLEET.name)
+    try:
+        rerun = Rerun(FLEET, engine, "Clock", "c-9")
+        for number in (1, 2):
+            rerun.fold(number)
+        clock = rerun.bench.agent_of("Clock", rerun.record)
+        assert isinstance(clock, Clock)
+        assert clock.pings == [5]
     finally:
         engine.close()
 

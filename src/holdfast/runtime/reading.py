@@ -4,13 +4,14 @@ or, without them, as plain values by the schemas stored with the data."""
 from __future__ import annotations
 
 import base64
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from holdfast.engine.port import Engine, View
+from holdfast.engine.port import Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
@@ -99,6 +100,25 @@ class PausedAgent:
     key: str
     reason: str
     held: int
+
+
+class Rows(NamedTuple):
+    """Rows of an inbox frame that one agent took, with nothing in between."""
+
+    partition: int
+    stored: StoredFrame
+    rows: list[int]
+
+
+class Rang(NamedTuple):
+    """A timer (or, without an event, an expiry) as it was journalled before an inbox position."""
+
+    partition: int
+    position: int
+    name: str
+    due: float
+    now: float
+    event: tuple[int, bytes] | None  # schema, row
 
 
 class Reading:
@@ -193,59 +213,32 @@ class Reading:
 
         It begins in the retired partitions in which the agent lived before.
         """
-        layout = self._engine.catalog.layout
-        slot = slot_of(key)
-        before = {n: s for n, s in self._engine.catalog.retired.items() if n < layout.first}
-        for number in [*sorted(n for n in before if slot in before[n]), layout.partition_of(key)]:
-            yield from self._history_in(number, agent, key)
-
-    def _history_in(self, number: int, agent: str, key: str) -> Iterator[HistoryEntry]:
-        view = self._engine.view(number)
-        end = view.head().position
-        timers = list(self._journal_of(view, agent, key))
-        needle = key.encode()
-        position = view.inbox_first()
-        while position < end:
-            batch = view.frames(position, 65_536)
-            if not batch and view.inbox_first() > position:
-                position = view.inbox_first()  # retention went past us
-                continue
-            if not batch:
-                raise DamagedData(
-                    f"p{number:03d}: {end} events were folded, but the "
-                    f"inbox ends at {position}: `holdfast doctor --salvage` lists what is intact"
+        for taken in inputs_of(self._engine, agent, key):
+            if isinstance(taken, Rows):
+                yield from self._entries(taken)
+            else:
+                yield HistoryEntry(
+                    position=taken.position,
+                    now=taken.now,
+                    origin="expiry" if taken.event is None else "timer",
+                    event=None if taken.event is None else self._instance(*taken.event),
+                    source=None,
+                    seq=None,
+                    sender=taken.name or None,
                 )
-            for stored in batch:
-                position = stored.first + stored.count
-                if needle in stored.frame:
-                    for entry in self._entries(stored, agent, key, end):
-                        while timers and timers[0].position <= entry.position:
-                            yield timers.pop(0)
-                        yield entry
-        yield from timers
 
-    def _entries(
-        self, stored: StoredFrame, agent: str, key: str, end: int
-    ) -> Iterator[HistoryEntry]:
-        frame = Frame.decode(stored.frame)
-        agents = cast(list[str], frame.values("agent"))
-        keys = cast(list[str], frame.values("key"))
-        mine = [i for i, k in enumerate(keys) if k == key and agents[i] == agent]
-        if not mine:
-            return
+    def _entries(self, taken: Rows) -> Iterator[HistoryEntry]:
+        stored, frame = taken.stored, Frame.decode(taken.stored.frame)
         origin = cast(str, frame.constant("origin"))
         rows = read_raw_payload(frame) if origin != "control" else []
         seqs = frame.values("seq")
-        senders = [frame.values("from_agent"), frame.values("from_key")]
-        for i in mine:
-            if stored.first + i >= end:
-                return
+        from_agent, from_key = frame.values("from_agent"), frame.values("from_key")
+        for i in taken.rows:
             if origin == "control":
                 command = cast(list[list[object]], frame.values("command"))[i]
                 event: object = " ".join(map(str, command))
             else:
                 event = self._instance(*rows[i])
-            from_agent, from_key = senders
             yield HistoryEntry(
                 position=stored.first + i,
                 now=stored.stamp,
@@ -257,27 +250,6 @@ class Reading:
                 if from_agent is None or from_key is None
                 else f"{from_agent[i]}/{from_key[i]}",
             )
-
-    def _journal_of(self, view: View, agent: str, key: str) -> Iterator[HistoryEntry]:
-        first = 0
-        while batch := view.journal(first, _FRAMES_AT_ONCE):
-            for journalled in batch:
-                first = journalled.first + journalled.count
-                frame = Frame.decode(journalled.frame)
-                names = ("agent", "key", "position", "now", "name", "event")
-                columns = [cast(list[object], frame.values(name)) for name in names]
-                for a, k, position, now, name, event in zip(*columns, strict=True):
-                    if (a, k) == (agent, key):
-                        pair = cast("tuple[int, bytes] | None", event)
-                        yield HistoryEntry(
-                            position=cast(int, position),
-                            now=cast(float, now),
-                            origin="expiry" if pair is None else "timer",
-                            event=None if pair is None else self._instance(*pair),
-                            source=None,
-                            seq=None,
-                            sender=cast(str, name) or None,
-                        )
 
     # Dead letters and paused agents.
 
@@ -309,6 +281,72 @@ class Reading:
             now=letter.now,
             redriven=redriven,
         )
+
+
+# ---------------------------------------------------------------- what one agent took
+
+
+def partitions_of(catalog: Catalog, key: str) -> list[int]:
+    """Where an agent has lived: the retired partitions, then the one it lives in."""
+    layout, slot = catalog.layout, slot_of(key)
+    before = (n for n, slots in catalog.retired.items() if n < layout.first and slot in slots)
+    return [*sorted(before), layout.partition_of(key)]
+
+
+def inputs_of(engine: Engine, agent: str, key: str) -> Iterator[Rows | Rang]:
+    """Every input of one agent that retention has kept, in the order it was folded."""
+    for number in partitions_of(engine.catalog, key):
+        yield from _inputs_in(number, engine.view(number), agent, key)
+
+
+def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows | Rang]:
+    end = view.head().position
+    timers = deque(_journal_of(number, view, agent, key))
+    position = view.inbox_first()
+    while position < end:
+        batch = view.frames(position, 65_536)
+        if not batch and view.inbox_first() > position:
+            position = view.inbox_first()  # retention went past us
+            continue
+        if not batch:
+            raise DamagedData(
+                f"p{number:03d}: {end} events were folded, but the "
+                f"inbox ends at {position}: `holdfast doctor --salvage` lists what is intact"
+            )
+        for stored in batch:
+            position = stored.first + stored.count
+            mine = deque(i for i in _rows_of(stored, agent, key) if stored.first + i < end)
+            while mine:
+                while timers and timers[0].position <= stored.first + mine[0]:
+                    yield timers.popleft()
+                until = timers[0].position if timers else end
+                rows = []
+                while mine and stored.first + mine[0] < until:
+                    rows.append(mine.popleft())
+                yield Rows(number, stored, rows)
+    yield from timers
+
+
+def _rows_of(stored: StoredFrame, agent: str, key: str) -> list[int]:
+    if key.encode() not in stored.frame:
+        return []  # most frames, found without decoding
+    frame = Frame.decode(stored.frame)
+    agents = cast(list[str], frame.values("agent"))
+    keys = cast(list[str], frame.values("key"))
+    return [i for i, k in enumerate(keys) if k == key and agents[i] == agent]
+
+
+def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]:
+    first = 0
+    while batch := view.journal(first, _FRAMES_AT_ONCE):
+        for journalled in batch:
+            first = journalled.first + journalled.count
+            frame = Frame.decode(journalled.frame)
+            names = ("agent", "key", "position", "name", "due", "now", "event")
+            columns = [cast(list[Any], frame.values(name)) for name in names]
+            for a, k, *rest in zip(*columns, strict=True):
+                if (a, k) == (agent, key):
+                    yield Rang(number, *rest)
 
 
 def _read_cursor(cursor: str | None, ends: list[int]) -> list[int]:

@@ -75,7 +75,8 @@ class Bench:
         self._letters = {letter.id: letter for letter in letters}
         self._redriven: set[int] = set()
         self.stepper = Stepper(fleet, layout or Layout.even(1), self.codebook, self._letter)
-        self.stepper.load(Head(position=first), {}, [])
+        following = max(self._letters, default=0) + 1
+        self.stepper.load(Head(position=first, letters_next=following), {}, [])
 
     def _letter(self, number: int) -> Letter | None:
         return None if number in self._redriven else self._letters.get(number)

@@ -1,8 +1,8 @@
 """One agent's recorded history, folded again alone: what `holdfast debug` stands on.
 
-Inputs are taken in the order they were folded in: the agent's rows of the inbox, and its timers and
-expiries as the journal has them. Other agents are not needed, since they meet only in messages. The
-code is that of today, so the states are what today's code makes of the old events. Reads only.
+Inputs are those of `holdfast history`, in its order: the agent's rows of the inbox, and its timers
+and expiries as the journal has them. Other agents are not needed, since they meet only in messages.
+The code is that of today, so the states are what it makes of the old events. Reads only.
 """
 
 from __future__ import annotations
@@ -12,96 +12,84 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from holdfast.engine.port import Engine
-from holdfast.errors import DamagedData, UsageError
+from holdfast.errors import UsageError
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
 from holdfast.runtime.partition import CONDEMNED
+from holdfast.runtime.reading import Rang, inputs_of, partitions_of
 from holdfast.stepping.commit import Commit, Letter, Record
-from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import Inputs, read_inputs
 from holdfast.testing.bench import Bench, codebook_of
 
-FRAMES_AT_ONCE = 4_096
+
+class Row(NamedTuple):
+    """One row of an inbox."""
+
+    partition: int
+    inputs: Inputs
 
 
-class Rang(NamedTuple):
-    """A timer (or, without an event, an expiry) as it was journalled before an inbox position."""
-
-    position: int
-    name: str
-    due: float
-    now: float
-    event: Event | None
-
-
-Entry = Inputs | Rang
+Entry = Row | Rang
 
 
 class Rerun:
-    """Entries are numbered from 1, as `holdfast history` numbers them."""
+    """Entries are those of `holdfast history`, numbered from 1."""
 
     def __init__(self, fleet: FleetModel, engine: Engine, agent: str, key: str) -> None:
         if agent not in fleet.agents:
             raise UsageError(
                 f"fleet {fleet.name} has no agent {agent}: it has {', '.join(fleet.agents)}"
             )
-        catalog = engine.catalog
         self.agent, self.key = agent, key
-        self._view = engine.view(catalog.layout.partition_of(key))
-        self._end = self._view.head().position
-        self._codebook = codebook_of(fleet, catalog.schemas())
-        letters = [letter for letter, _ in self._view.letters()]
-        self._buried = {each.position: each for each in letters if self._is_ours(each)}
-        self.bench = Bench(fleet, self._codebook, catalog.layout, 0, letters)
-        self.cut = self._view.inbox_first() > 0
+        self._engine = engine
+        self._codebook = codebook_of(fleet, engine.catalog.schemas())
+        partitions = partitions_of(engine.catalog, key)
+        self._letters: dict[tuple[int, int], Letter] = {}  # by partition and its number there
+        self._condemned: set[tuple[int, int]] = set()  # partition, position
+        self._read_letters(partitions)
+        self.bench = Bench(fleet, self._codebook, engine.catalog.layout, 0, self._letters.values())
         self.entries = list(self._entries())
-
-    def _is_ours(self, letter: Letter) -> bool:
-        return (letter.agent, letter.key) == (self.agent, self.key)
+        self.cut = any(engine.view(number).inbox_first() > 0 for number in partitions)
 
     # Reading.
 
+    def _read_letters(self, partitions: list[int]) -> None:
+        """The agent's letters, numbered anew, since those of two partitions have equal numbers.
+
+        A partition begins with those that waited in the one before. Their positions are of there.
+        """
+        inherited = 0
+        for number in partitions:
+            letters = [
+                (letter, redriven)
+                for letter, redriven in self._engine.view(number).letters()
+                if (letter.agent, letter.key) == (self.agent, self.key)
+            ]
+            for letter, _ in letters:
+                new = letter._replace(id=len(self._letters) + 1)
+                self._letters[number, letter.id] = new
+            own = [letter for letter, _ in letters[inherited:]]
+            self._condemned |= {(number, x.position) for x in own if x.error == CONDEMNED}
+            inherited = sum(not redriven for _, redriven in letters)
+
     def _entries(self) -> Iterator[Entry]:
-        timers = list(self._journal())
-        position = self._view.inbox_first()
-        while position < self._end:
-            batch = self._view.frames(position, FRAMES_AT_ONCE)
-            if not batch:
-                raise DamagedData(f"the inbox ends at {position} of {self._end} folded events")
-            for stored in batch:
-                position = stored.first + stored.count
-                if self.key.encode() not in stored.frame:
-                    continue
-                inputs = read_inputs(stored, self._codebook)
-                for i, key in enumerate(inputs.keys):
-                    at = stored.first + i
-                    if key == self.key and inputs.agents[i] == self.agent and at < self._end:
-                        while timers and timers[0].position <= at:
-                            yield timers.pop(0)
-                        yield inputs.part(i, i + 1)
-        yield from timers
+        for taken in inputs_of(self._engine, self.agent, self.key):
+            if isinstance(taken, Rang):
+                yield taken
+                continue
+            inputs = read_inputs(taken.stored, self._codebook)
+            if inputs.commands is not None:
+                commands = [self._renumbered(taken.partition, each) for each in inputs.commands]
+                inputs = replace(inputs, commands=commands)
+            for i in taken.rows:
+                yield Row(taken.partition, inputs.part(i, i + 1))
 
-    def _journal(self) -> Iterator[Rang]:
-        first = 0
-        while batch := self._view.journal(first, FRAMES_AT_ONCE):
-            for journalled in batch:
-                first = journalled.first + journalled.count
-                frame = Frame.decode(journalled.frame)
-                names = ("agent", "key", "position", "name", "due", "now", "event")
-                columns = [cast(list[object], frame.values(name)) for name in names]
-                for agent, key, position, name, due, now, pair in zip(*columns, strict=True):
-                    if (agent, key) == (self.agent, self.key):
-                        yield Rang(
-                            cast(int, position),
-                            cast(str, name),
-                            cast(float, due),
-                            cast(float, now),
-                            self._event(cast("tuple[int, bytes] | None", pair)),
-                        )
-
-    def _event(self, pair: tuple[int, bytes] | None) -> Event | None:
-        return None if pair is None else cast(Event, self._codebook.reader_of(pair[0]).row(pair[1]))
+    def _renumbered(self, partition: int, command: list[object]) -> list[object]:
+        if command[0] != "redrive":
+            return command
+        letter = self._letters.get((partition, int(str(command[1]))))
+        return ["redrive", 0 if letter is None else letter.id]
 
     # Folding.
 
@@ -111,7 +99,8 @@ class Rerun:
 
     @property
     def committed(self) -> Record | None:
-        return self._view.record(self.agent, self.key)
+        view = self._engine.view(self._engine.catalog.layout.partition_of(self.key))
+        return view.record(self.agent, self.key)
 
     def fold(self, number: int, *, in_any_case: bool = False) -> Commit | None:
         """One entry. None for a timer that today's code has not set. An event that ended its
@@ -119,11 +108,10 @@ class Rerun:
         entry = self.entries[number - 1]
         if isinstance(entry, Rang):
             return self._fire(entry, self.entries[number:])
-        letter = self._buried.get(entry.first)
-        killed = letter is not None and letter.error == CONDEMNED
+        killed = (entry.partition, entry.inputs.first) in self._condemned
         condemned = CONDEMNED if killed and not in_any_case else None
         while True:
-            row = replace(entry, first=self.bench.position)
+            row = replace(entry.inputs, first=self.bench.position)
             commit = self.bench.step([row], alone=True, condemned=condemned)
             if commit.journalled is None:
                 return commit
@@ -132,7 +120,7 @@ class Rerun:
         timer = self.bench.timers(self.agent, self.key).get(rang.name)
         if timer is not None and timer.period and self._in_front(rang, later):
             # Before a waiting input it fires when it was due, and skips what passed until then.
-            stamp = self._stamp_at(rang.position)
+            stamp = self._stamp_at(rang)
             empty = Inputs(self.bench.position, stamp, "external", [], None, [], [])
             commit = self.bench.step([empty], alone=True)
         else:
@@ -141,22 +129,29 @@ class Rerun:
 
     def _in_front(self, rang: Rang, later: list[Entry]) -> bool:
         again = any(
-            isinstance(each, Rang) and (each.name, each.position) == (rang.name, rang.position)
+            isinstance(each, Rang)
+            and (each.name, each.partition, each.position)
+            == (rang.name, rang.partition, rang.position)
             for each in later
         )
         return rang.now == rang.due and not again
 
-    def _stamp_at(self, position: int) -> float:
-        frames = self._view.frames(position, 1) if position < self._end else []
+    def _stamp_at(self, rang: Rang) -> float:
+        """Of the input that it came before."""
+        view = self._engine.view(rang.partition)
+        frames = view.frames(rang.position, 1) if rang.position < view.head().position else []
         return frames[0].stamp if frames else 0.0
 
     # The entry to look at.
 
     def event_of(self, number: int) -> Event | None:
         entry = self.entries[number - 1]
-        if isinstance(entry, Rang):
-            return entry.event
-        return None if entry.commands is not None else entry.events[0]
+        if isinstance(entry, Row):
+            return None if entry.inputs.commands is not None else entry.inputs.events[0]
+        if entry.event is None:
+            return None
+        schema, row = entry.event
+        return cast(Event, self._codebook.reader_of(schema).row(row))
 
     def handler_of(self, number: int) -> Handler | None:
         """The one that takes the entry in the state that the agent has now."""

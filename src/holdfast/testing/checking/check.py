@@ -85,7 +85,7 @@ def _recorded(
         return []
     recording = stored_recording(fleet, url, events)
     recording.write(processes.recording)
-    processes.use(recording.events)
+    processes.use(recording.events + recording.inherited)
     notes = []
     if recording.cut:
         notes.append(_note("retention has removed the first events: agents begin with defaults"))

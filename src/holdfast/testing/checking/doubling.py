@@ -14,7 +14,7 @@ import msgspec
 from holdfast.model.fleet import FleetModel
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import Inputs, read_inputs
-from holdfast.testing.bench import Bench, Taken
+from holdfast.testing.bench import Taken
 from holdfast.testing.checking.folding import renumbered
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.checking.recording import Inbox, Recording
@@ -37,10 +37,9 @@ class Doubling:
     def __init__(
         self, fleet: FleetModel, recording: Recording, inbox: Inbox, limit: TimeLimit
     ) -> None:
-        codebook = recording.codebook(fleet)
-        self._bench = Bench(fleet, codebook, recording.layout, inbox.first)
+        self._bench = recording.bench(fleet, inbox)
         self._inbox = inbox
-        self._painter = Painter(codebook)
+        self._painter = Painter(self._bench.codebook)
         self._limit = limit
         self.doubled = 0
         self.broken: dict[str, Broken] = {}

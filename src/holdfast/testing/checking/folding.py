@@ -16,7 +16,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.rng import Random
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import Inputs, read_inputs
-from holdfast.testing.bench import Bench, Taken
+from holdfast.testing.bench import Taken
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.checking.recording import Inbox, Recording
 from holdfast.testing.pictures import Digest, Painter, Picture
@@ -86,12 +86,11 @@ class Folding:
         window: Window | None,
         limit: TimeLimit,
     ) -> None:
-        codebook = recording.codebook(fleet)
-        self.bench = Bench(fleet, codebook, recording.layout, inbox.first)
+        self.bench = recording.bench(fleet, inbox)
         self.fold = Fold(inbox.partition, inbox.first)
         self._inbox = inbox
         self._window = window
-        self._painter = Painter(codebook)
+        self._painter = Painter(self.bench.codebook)
         self._digest = Digest()
         self._limit = limit
         self._began = self.bench.taken

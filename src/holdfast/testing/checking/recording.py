@@ -11,16 +11,18 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.engine import inheritance
 from holdfast.engine.port import View
 from holdfast.engine.urls import open_engine
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import Layout
+from holdfast.model.keys import Layout, slot_of
 from holdfast.model.rng import Random
 from holdfast.model.schema import Schema
 from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.bench import Bench, codebook_of
@@ -35,11 +37,14 @@ FRAMES_AT_ONCE = 4_096
 
 
 class Inbox(msgspec.Struct):
-    """What one partition was given: frames as stored, from position `first` on."""
+    """What one partition was given: frames as stored, from position `first` on, and before them
+    what it inherited if it came in a rescaling."""
 
     partition: int
     first: int
     frames: list[tuple[int, int, float, bytes]] = []  # first, count, stamp, frame
+    records: list[Record] = []
+    letters: list[Letter] = []
 
     @property
     def events(self) -> int:
@@ -50,13 +55,18 @@ class Inbox(msgspec.Struct):
 
 
 class Recording(msgspec.Struct):
-    slots: list[tuple[int, int]]  # of each partition
+    slots: list[tuple[int, int]]  # of each partition that lives
     schemas: dict[int, dict[str, object]]
     inboxes: list[Inbox] = []
+    first: int = 0  # number of a partition that lives
 
     @property
     def events(self) -> int:
         return sum(inbox.events for inbox in self.inboxes)
+
+    @property
+    def inherited(self) -> int:
+        return sum(len(inbox.records) for inbox in self.inboxes)
 
     @property
     def cut(self) -> bool:
@@ -65,11 +75,18 @@ class Recording(msgspec.Struct):
 
     @property
     def layout(self) -> Layout:
-        return Layout(tuple(range(start, stop) for start, stop in self.slots))
+        return Layout(tuple(range(start, stop) for start, stop in self.slots), self.first)
 
     def codebook(self, fleet: FleetModel) -> Codebook:
         stored = {number: Schema.from_json(each) for number, each in self.schemas.items()}
         return codebook_of(fleet, stored)
+
+    def bench(self, fleet: FleetModel, inbox: Inbox) -> Bench:
+        """As the partition was before the first frame."""
+        made = Bench(fleet, self.codebook(fleet), self.layout, inbox.first, inbox.letters)
+        for record in inbox.records:
+            made.place(record)
+        return made
 
     def write(self, path: Path) -> None:
         path.write_bytes(msgspec.msgpack.encode(self))
@@ -83,21 +100,40 @@ def read_recording(path: Path) -> Recording:
 
 
 def stored_recording(fleet: FleetModel, url: str, events: int | None) -> Recording:
-    """The inboxes of all partitions as far as they are folded; of each at most `events`."""
+    """The inboxes of all partitions as far as they are folded, retired ones first; of each at
+    most `events`."""
     if url.startswith("memory:"):
         raise UsageError(f"{url} keeps nothing to check: give sqlite:PATH, or no engine at all")
     engine = open_engine(url, fleet.name)
     try:
-        catalog = engine.catalog
+        layout, schemas = engine.catalog.layout, engine.catalog.schemas()
         recording = Recording(
-            slots=[(each.start, each.stop) for each in catalog.layout.partitions],
-            schemas={number: schema.to_json() for number, schema in catalog.schemas().items()},
+            slots=[(each.start, each.stop) for each in layout.partitions],
+            schemas={number: schema.to_json() for number, schema in schemas.items()},
+            first=layout.first,
         )
-        for number in range(len(recording.slots)):
-            recording.inboxes.append(_stored_inbox(number, engine.view(number), events))
+        before = {n: s for n, s in engine.catalog.retired.items() if n < layout.first}
+        owners: dict[int, int] = {}  # slot -> partition; a rescaling replaces all of them
+        for number, slots in sorted({**before, **layout.slots_by_number}.items()):
+            inbox = _stored_inbox(number, engine.view(number), events)
+            parents = sorted({owners[slot] for slot in slots if slot in owners})
+            _inherit(inbox, slots, [engine.view(parent) for parent in parents])
+            recording.inboxes.append(inbox)
+            owners.update(dict.fromkeys(slots, number))
         return recording
     finally:
         engine.close()
+
+
+def _inherit(inbox: Inbox, slots: range, parents: list[View]) -> None:
+    """A retired partition keeps what it had when others took its place."""
+    inbox.letters = inheritance.letters_of(slots, [parent.letters() for parent in parents])
+    inbox.records = [
+        inheritance.moved(record)
+        for parent in parents
+        for record in parent.records()
+        if slot_of(record.key) in slots
+    ]
 
 
 def _stored_inbox(number: int, view: View, most: int | None) -> Inbox:

@@ -96,7 +96,7 @@ class Processes:
         self.run("record", events=events)
 
     def use(self, events: int) -> None:
-        """How long a recording from elsewhere is."""
+        """How long a recording from elsewhere is; what it begins with counts too."""
         self._events = events
 
     def both(self, window: Window | None = None) -> tuple[list[Fold], list[Fold]]:
