@@ -14,7 +14,7 @@ from typing import NamedTuple
 from holdfast.engine.admission import CHUNK, WINDOW, SourceRow
 from holdfast.engine.port import View
 from holdfast.engine.stamping import Instant
-from holdfast.errors import Fenced, Rescaling
+from holdfast.errors import Fenced, Rescaling, UsageError
 from holdfast.model.keys import Layout, slot_of
 from holdfast.stepping.cell import without_asks
 from holdfast.stepping.commit import Head, Letter, Record
@@ -48,6 +48,16 @@ def union(parents: Iterable[Dedupe]) -> Dedupe:
         if name not in floors or number < floors[name]:
             del result.chunks[name, number]
     return result
+
+
+def check_sources(union: Dedupe, sources_max: int) -> None:
+    """Past the bound a new partition would refuse every source that it does not know."""
+    if len(union.sources) > sources_max:
+        raise UsageError(
+            f"{len(union.sources):,} sources have sent to these partitions together, and each new "
+            f"one may know {sources_max:,}: raise sources_max in the engine URL, here and wherever "
+            "the fleet runs"
+        )
 
 
 def latest(stamps: Iterable[Instant]) -> Instant:

@@ -216,8 +216,9 @@ class Engine(Protocol):
         """Put `partitions` new ones in the place of those that live, in one durable step.
 
         Raises Fenced unless every live partition is claimed, Rescaling unless each has its intake
-        closed and is drained: all folded, the outbox empty, every message taken. Then nothing has
-        changed. What the new ones inherit is said in inheritance.py.
+        closed and is drained: all folded, the outbox empty, every message taken; UsageError if they
+        know more sources together than one may. Then nothing has changed. What the new ones inherit
+        is said in inheritance.py.
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:

@@ -128,9 +128,10 @@ class Rescale:
 
     def _switch(self) -> None:
         claims = [partition.claim for partition in self._worker.partitions.values()]
+        # Counted before: once it has happened, nothing may make it look as if it had not.
+        agents = sum(1 for n in self._layout.numbers for _ in self._engine.view(n).records())
         self._engine.rescale(claims, self._partitions)
         after = self._engine.catalog.layout
-        agents = sum(1 for n in after.numbers for _ in self._engine.view(n).records())
         before = len(self._layout.partitions)
         self.result = Rescaled(before, len(after.partitions), agents, after.numbers)
 

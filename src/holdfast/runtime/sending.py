@@ -92,7 +92,7 @@ class Courier(Generic[R]):
                     positions[number] = max(taken.next, positions.get(number, 0))
                     repeats -= taken.new
         except TryAgain:
-            if own:
+            if own and not asks:  # a question that is asked again is another one
                 self._remember(rows, first)
             raise
         return Receipt(tuple(positions.items()), repeats)

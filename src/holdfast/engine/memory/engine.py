@@ -224,6 +224,8 @@ class MemoryEngine:
                 if part.outbox:
                     raise inheritance.not_drained(number, "its outbox is not empty")
             inheritance.check_drained(parents)
+            windows = inheritance.union(part.ledger.dedupe() for part in parents.values())
+            inheritance.check_sources(windows, self.limits.sources_max)
             layout = Layout.even(partitions, first=before.numbers.stop)
             self._partitions += [child_of(parents.values(), s) for s in layout.partitions]
             for part in parents.values():

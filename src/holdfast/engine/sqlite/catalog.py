@@ -103,6 +103,21 @@ class SqliteCatalog:
             self._layout, self._retired = self._read_layout()
             self._checkpoint()
 
+    def settle(self) -> None:
+        """Find out for good which partitions live, after a switch that nobody saw the end of.
+
+        One that was killed, or failed, in its sync may stand complete behind the end of the WAL:
+        invisible as long as anybody has the file open, and there again when the last one has gone.
+        Only a write takes its place.
+        """
+        with self._lock, explained(self._path):
+            with transaction(self._connection):
+                fact = ("settled", os.urandom(8).hex())
+                row = (*fact, check_of(*fact))
+                self._connection.execute("REPLACE INTO about VALUES(?, ?, ?)", row)
+            self._layout, self._retired = self._read_layout()
+            self._checkpoint()
+
     @staticmethod
     def exists(root: Path) -> bool:
         return (root / "fleet.db").exists()

@@ -135,6 +135,8 @@ class SqliteEngine:
 
     def _prepare(self, number: int) -> None:
         """Before a claim: it lives, and a rescaling that was cut short keeps no intake closed."""
+        if self._inbox(number).head().closed:
+            self.catalog.settle()
         self._check_lives(number)
         if self.view(number).is_retired():
             raise damaged(self.root / "fleet.db", "a rescaling is missing in it")
@@ -202,6 +204,8 @@ class SqliteEngine:
 
     def _set_intake(self, claim: Claim, *, closed: bool) -> None:
         with self._owned(claim).held(claim):
+            if not closed:
+                self.catalog.settle()
             self._check_lives(claim.partition)
             self._inbox(claim.partition).set_intake(closed=closed)
 
@@ -223,7 +227,8 @@ class SqliteEngine:
             )
             for claim in sorted(claims, key=lambda claim: claim.partition)
         ]
-        rescaling.rescale(self.root, self.catalog, parents, partitions, self._faults)
+        sources = self.limits.sources_max
+        rescaling.rescale(self.root, self.catalog, parents, partitions, sources, self._faults)
         for parent in parents:
             number = parent.claim.partition
             self._claims.pop(number, None)
@@ -286,16 +291,19 @@ class SqliteEngine:
         self._check_open()
         inbox = self._inboxes.get(partition)
         if inbox is None:
-            folder = folder_of(self.root, partition)
-            with explained(folder):
-                inbox = self._inboxes[partition] = SqliteInbox(
-                    folder,
-                    self.limits,
-                    self._clock,
-                    self._faults,
-                    folded=lambda: self.view(partition).head().position,
-                )
+            inbox = self._inboxes[partition] = self._new_inbox(partition)
         return inbox
+
+    def _new_inbox(self, partition: int) -> SqliteInbox:
+        folder = folder_of(self.root, partition)
+        with explained(folder):
+            return SqliteInbox(
+                folder,
+                self.limits,
+                self._clock,
+                self._faults,
+                folded=lambda: self.view(partition).head().position,
+            )
 
     # Upkeep.
 
@@ -324,10 +332,20 @@ class SqliteEngine:
         if self.catalog.layout.first in self._claims:
             for number in self.catalog.retired:
                 try:
-                    self._inbox(number).maintain(self.view(number).head().position)
+                    self._maintain_one_retired(number)
                 except HoldfastError as trouble:
                     troubles.append(trouble)
         return troubles
+
+    def _maintain_one_retired(self, number: int) -> None:
+        """Opened for this alone: the files of many rescalings, kept, would use up all there are."""
+        inbox = self._new_inbox(number)
+        view = SqliteView(folder_of(self.root, number), inbox)
+        try:
+            inbox.maintain(view.head().position)
+        finally:
+            view.close()
+            inbox.close()
 
     def _maintain(self, number: int, claim: Claim, forget: bool) -> None:
         """Unlinking first: on a full disk it is what makes room for the rest."""

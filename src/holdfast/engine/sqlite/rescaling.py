@@ -50,6 +50,7 @@ def rescale(
     catalog: SqliteCatalog,
     parents: Sequence[Parent],
     partitions: int,
+    sources_max: int,
     faults: FaultPoints,
 ) -> None:
     """1 hold every parent, 2 check, 3 make children durable, 4 switch, 5 retire the parents.
@@ -67,9 +68,10 @@ def rescale(
         made: list[Path] = []
         try:
             with explained(root):
-                _make_children(root, parents, before, after, made)
+                _make_children(root, parents, before, after, made, sources_max)
             catalog.switch(after, faults)
         except BaseException:
+            catalog.settle()  # if this fails nobody knows, and nothing may be removed
             if catalog.layout != after:
                 for folder in made:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -97,12 +99,18 @@ def _check(layout: Layout, parents: Sequence[Parent]) -> None:
 
 
 def _make_children(
-    root: Path, parents: Sequence[Parent], before: Layout, after: Layout, made: list[Path]
+    root: Path,
+    parents: Sequence[Parent],
+    before: Layout,
+    after: Layout,
+    made: list[Path],
+    sources_max: int,
 ) -> None:
     heads = [parent.view.head() for parent in parents]
     generation = max(parent.view.generation() for parent in parents)
     stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
     dedupe = inheritance.union(parent.inbox.dedupe() for parent in parents)
+    inheritance.check_sources(dedupe, sources_max)
     buried = [parent.view.letters() for parent in parents]
     records = _records(root, parents, before, after)
     for number, parts in groupby(records, key=itemgetter(0)):

@@ -63,7 +63,7 @@ def check(
         claimed = claims(fleet)
         doubled = processes.run("twice") if claimed else None
     problems += [_divergence(each, findings) for each in compared.divergences]
-    problems += [_note(f"folding ended early {each}") for each in compared.stopped]
+    problems += [_unfinished(each) for each in compared.stopped]
     if doubled is not None:
         problems += [_broken(each) for each in doubled.broken]
         if not doubled.doubled:
@@ -99,6 +99,11 @@ def _recorded(
 
 def _note(text: str) -> Problem:
     return Problem("note", "other", text, {})
+
+
+def _unfinished(where: str) -> Problem:
+    """What was not folded was not compared: that is not clean."""
+    return Problem("finding", "other", f"folding ended early {where}; the rest is unchecked", {})
 
 
 def _code(finding: Finding) -> Problem:
