@@ -20,14 +20,16 @@ from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import TryAgain
 from holdfast.model.context import Context, Effects
-from holdfast.runtime.handle import Handle
+from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.partition import Partition
+from holdfast.runtime.reading import Reading
 from holdfast.runtime.relay import Relay
 from holdfast.runtime.rescaling import Rescale
+from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
-from holdfast.stepping.commit import Commit, Head, Outgoing
+from holdfast.stepping.commit import Commit, Head, Outgoing, Record
 from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
@@ -383,6 +385,42 @@ def a_read_goes_back(patch: Patch) -> None:
         return stale
 
     patch.setattr(SimulatedEngine, "view", behind)
+
+
+@found_by(P.READS)
+def a_read_is_remembered(patch: Patch) -> None:
+    """A handle looks at an agent once, and again only when it has waited for a receipt."""
+    record, wait_for = Reading.record, Handle.wait_for
+
+    def remembered(self: Reading, agent: str, key: str) -> Record | None:
+        kept: dict[tuple[str, str], Record | None] = self.__dict__.setdefault("_kept", {})
+        if (agent, key) not in kept:
+            kept[agent, key] = record(self, agent, key)
+        return kept[agent, key]
+
+    def forget(self: Handle, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
+        wait_for(self, receipt, timeout=timeout)
+        self._reading.__dict__.pop("_kept", None)
+
+    patch.setattr(Reading, "record", remembered)
+    patch.setattr(Handle, "wait_for", forget)
+
+
+@found_by(P.READS)
+def a_replica_is_behind(patch: Patch) -> None:
+    """A client sees heads from a replica that stands still after its first look."""
+    view = SimulatedEngine.view
+
+    def still(self: SimulatedEngine, partition: int) -> MemoryPartition:
+        part = view(self, partition)
+        if not self._process.patient:
+            return part
+        kept: dict[int, Head] = self.__dict__.setdefault("_kept", {})
+        stale = copy.copy(part)
+        stale.committed = kept.setdefault(partition, part.committed)
+        return stale
+
+    patch.setattr(SimulatedEngine, "view", still)
 
 
 @found_by(P.FOLD, P.RECEIPTS)

@@ -347,6 +347,15 @@ def a_read_went_back(case: Case) -> None:
 
 
 @breaks(READS)
+def a_read_shows_what_was_there_long_before(case: Case) -> None:
+    """By a client that has seen nothing else."""
+    read = next(r for r in case.evidence.reads if r.agent == "Depot" and r.state)
+    case.evidence.reads.append(
+        read._replace(client="stranger", state=None, after=None, began=1e6, ended=1e6)
+    )
+
+
+@breaks(READS)
 def a_read_shows_what_was_never_committed(case: Case) -> None:
     read = next(r for r in case.evidence.reads if r.agent == "Depot" and r.state)
     state = msgspec.structs.replace(read.state, parcels=4711)  # type: ignore[type-var]
@@ -390,6 +399,12 @@ def a_head_went_back(case: Case) -> None:
     )
     assert first_seen.head != looks[place].head
     looks.append(first_seen._replace(at=1e6))
+
+
+@breaks(READS)
+def a_head_was_seen_long_after_it_was_the_newest(case: Case) -> None:
+    look = next(each for each in case.evidence.looks if each.head.commits < 3)
+    case.evidence.looks.append(look._replace(client="stranger", at=1e6))
 
 
 @breaks(READS)

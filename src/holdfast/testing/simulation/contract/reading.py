@@ -1,8 +1,12 @@
-"""READS and RECEIPTS: what clients saw against what was committed, and the answers to questions."""
+"""READS and RECEIPTS: what clients saw against what was committed, and the answers to questions.
+
+A commit is visible to all at once. One that was accepted at the very time of a read may have come
+before it or after it.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,15 +31,17 @@ def check(history: History, story: Story, report: Report) -> None:
 
 
 def _looks(history: History, report: Report) -> None:
-    """Every head that was seen was committed, and none comes before the last one seen."""
+    """Every head that was seen was the newest then, and none comes before the last one seen."""
     committed: dict[tuple[int, Head], list[tuple[int, float]]] = defaultdict(list)
     for partition in history.partitions:
         committed[partition.number, partition.log.born].append((0, float("-inf")))
         for place, accepted in enumerate(partition.log.commits, start=1):
             committed[partition.number, accepted.commit.head].append((place, accepted.at))
+    times = {each.number: [one.at for one in each.log.commits] for each in history.partitions}
     reached: dict[tuple[str, int], int] = {}
     for look in history.evidence.looks:
-        before = reached.get((look.client, look.partition), 0)
+        newest = bisect_left(times.get(look.partition, []), look.at)
+        before = max(newest, reached.get((look.client, look.partition), 0))
         known = [i for i, at in committed[look.partition, look.head] if at <= look.at]
         found = next((i for i in known if i >= before), None)
         if found is not None:
@@ -82,7 +88,8 @@ class _Reads:
             text = f"{what} after {read.after}, which was not committed by then"
             self._report.add(Promise.RECEIPTS, text, None, who, read.ended)
             return
-        reached = self._reached.get((read.client, name), 0)
+        newest = bisect_left([each.at for each in line], read.began) - 1
+        reached = max(newest, self._reached.get((read.client, name), 0))
         found = self._find(read, line, max(least, reached))
         if found is not None:
             self._reached[read.client, name] = found
