@@ -1,4 +1,4 @@
-"""Goal: docs/TESTING.md lists every broken variant that the simulator is tested with, and no other."""
+"""Goal: docs/TESTING.md lists the broken variants the simulator is tested with, and no other."""
 
 from tests.docs.documents import ROOT
 from tests.simulation.broken import BROKEN

@@ -29,7 +29,7 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
-from holdfast.stepping.commit import Commit, Head, Outgoing, Record
+from holdfast.stepping.commit import Commit, Head, Issued, Outgoing, Record
 from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
@@ -421,6 +421,28 @@ def a_replica_is_behind(patch: Patch) -> None:
         return stale
 
     patch.setattr(SimulatedEngine, "view", still)
+
+
+@found_by(P.CONTIGUOUS)
+def the_newest_actions_are_not_shown(patch: Patch) -> None:
+    """Pages of actions end before the last commit that has some."""
+    actions = MemoryPartition.actions
+
+    def all_but_one(self: MemoryPartition, first: int, most: int) -> list[Issued]:
+        return actions(self, first, most)[:-1]
+
+    patch.setattr(MemoryPartition, "actions", all_but_one)
+
+
+@found_by(P.CONTIGUOUS)
+def actions_of_retired_partitions_are_forgotten(patch: Patch) -> None:
+    """Behind a rescale, pages of actions begin in the new partitions."""
+    actions = MemoryPartition.actions
+
+    def while_it_lives(self: MemoryPartition, first: int, most: int) -> list[Issued]:
+        return [] if self.closed else actions(self, first, most)
+
+    patch.setattr(MemoryPartition, "actions", while_it_lives)
 
 
 @found_by(P.FOLD, P.RECEIPTS)

@@ -239,7 +239,8 @@ class Run:
             return  # newer classes than the client's
         client.cursor = page.cursor
         ids = tuple(issued.id for issued in page)
-        self.evidence.pages.append(Page(client.name, self.time.true, ids))
+        if ids or not self.engine.first:  # an empty one tells nothing of the engines before
+            self.evidence.pages.append(Page(client.name, self.time.true, ids))
 
     def operate(self, client: Client) -> None:
         live, release = client.live, client.release

@@ -232,6 +232,11 @@ def a_client_missed_an_action(case: Case) -> None:
 
 
 @breaks(CONTIGUOUS)
+def a_client_got_an_empty_page_too_early(case: Case) -> None:
+    case.evidence.pages.append(Page("stranger", 1e6, ()))
+
+
+@breaks(CONTIGUOUS)
 def a_client_got_an_action_that_was_never_issued(case: Case) -> None:
     case.evidence.pages.append(Page("stranger", 1e6, ("yard/Robot/r-1/99999/0",)))
 

@@ -150,7 +150,8 @@ def _covering(partition: Partition, following: int, until: float) -> int | None:
 
 
 def _pages(history: History, story: Story, report: Report) -> None:
-    """Ids are unique; a client gets those of a partition from the first on, once, without a gap."""
+    """Ids are unique; a client gets those of a partition from the first on, once, without a gap,
+    and an empty page tells it that it has got them all."""
     issued: dict[str, tuple[int, int, float]] = {}  # partition, number, when
     starts = {each.number: each.log.born.actions_next for each in history.partitions}
     for number, actions in story.issued.items():
@@ -173,6 +174,13 @@ def _pages(history: History, story: Story, report: Report) -> None:
                 text = f"{page.client} got action {identity}, number {place}, expected {expected}"
                 report.add(Promise.CONTIGUOUS, text, partition_number, None, page.at)
             following[at_client] = place + 1
+        if not page.ids:
+            for number, actions in story.issued.items():
+                expected = following.get((page.client, number), starts[number])
+                left = [each for at, each in actions if at < page.at][expected - starts[number] :]
+                if left:
+                    text = f"{page.client} got an empty page, but not {left[0]} of {number}"
+                    report.add(Promise.CONTIGUOUS, text, number, None, page.at)
 
 
 def _asks(history: History, story: Story, report: Report) -> None:
