@@ -18,7 +18,7 @@ from holdfast.engine.memory import MemoryEngine, MemoryPartition
 from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
-from holdfast.errors import TryAgain
+from holdfast.errors import AskFailed, TryAgain
 from holdfast.model.context import Context, Effects
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.partition import Partition
@@ -454,6 +454,43 @@ def an_answer_belongs_to_another_question(patch: Patch) -> None:
         return answer(self, position) and (answer(self, position - 1) or answer(self, position))
 
     patch.setattr(MemoryPartition, "answer", neighbour)
+
+
+@found_by(P.FOLD)
+def a_reply_is_told_as_a_failure(patch: Patch) -> None:
+    """Whoever asks is told that there is no reply, whatever the answer is."""
+    reply_to = Handle._reply_to
+
+    def careless(self: Handle, receipt: Receipt, who: str, *rest: float) -> object:
+        reply_to(self, receipt, who, *rest)
+        raise AskFailed(f"{who}: no reply")
+
+    patch.setattr(Handle, "_reply_to", careless)
+
+
+# Operating.
+
+
+@found_by(P.KEPT)
+def a_command_is_not_written(patch: Patch) -> None:
+    """An operator gets a receipt for a command that never reaches the inbox."""
+
+    def nothing(self: Handle, partition: int, *arguments: Any, **options: Any) -> Receipt:
+        return Receipt(((partition, self._engine.view(partition).inbox_next()),))
+
+    patch.setattr(Handle, "_control", nothing)
+
+
+@found_by(P.ONCE)
+def a_command_is_written_twice(patch: Patch) -> None:
+    """An operator's command is appended twice."""
+    control = Handle._control
+
+    def twice(self: Handle, *arguments: Any, **options: Any) -> Receipt:
+        control(self, *arguments, **options)
+        return control(self, *arguments, **options)
+
+    patch.setattr(Handle, "_control", twice)
 
 
 # Rescaling.

@@ -69,6 +69,7 @@ class Case:
             looks=list(evidence.looks),
             pages=list(evidence.pages),
             asks=list(evidence.asks),
+            commands=list(evidence.commands),
         )
 
     @property

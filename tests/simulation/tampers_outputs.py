@@ -169,6 +169,13 @@ def a_reply_is_another(case: Case) -> None:
 
 
 @breaks(FOLD)
+def a_reply_was_told_as_a_failure(case: Case) -> None:
+    asks = case.evidence.asks
+    place = next(i for i, ask in enumerate(asks) if ask.reply is not None)
+    asks[place] = asks[place]._replace(reply=None, error="nobody replies", failed=True)
+
+
+@breaks(FOLD)
 def one_question_was_answered_twice(case: Case) -> None:
     """Two got the answer, one event was folded."""
     asks = case.evidence.asks

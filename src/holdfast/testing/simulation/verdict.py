@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.testing.simulation.contract import messaging, numbering, reading, sending
+from holdfast.testing.simulation.contract import commanding, messaging, numbering, reading, sending
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.evidence import Evidence
 from holdfast.testing.simulation.findings import Finding, Promise
@@ -16,6 +16,7 @@ def judge(evidence: Evidence) -> list[Finding]:
     history = History(evidence)
     numbering.check(history, report)
     sending.check(history, report)
+    commanding.check(history, report)
     story = retell(history, report)
     messaging.check(history, story, report)
     reading.check(history, story, report)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
+from holdfast.model.event import Event
 from holdfast.runtime.sending import Receipt
 from holdfast.stepping.commit import Head, Record
 from holdfast.testing.simulation.contract.report import Report
@@ -184,23 +185,24 @@ def _pages(history: History, story: Story, report: Report) -> None:
 
 
 def _asks(history: History, story: Story, report: Report) -> None:
-    """Every reply is the reference's to such a question, and each question has one."""
-    replies: dict[tuple[str, str, str, bytes], list[bytes]] = defaultdict(list)
+    """What was answered is the reference's answer to such a question, and each question has one."""
+    answers: dict[tuple[str, str, str, bytes], list[Event | None]] = defaultdict(list)
     for partition in history.partitions:
         for one in partition.inputs:
-            reply = story.replies.get((partition.number, one.position)) if one.asks else None
+            place = partition.number, one.position
             stored = history.schemas.get(one.raw[0])
-            if reply is not None and stored is not None:
+            if one.asks and place in story.answers and stored is not None:
                 question = (one.agent, one.key, stored.fingerprint, one.raw[1])
-                replies[question].append(encode(reply))
+                answers[question].append(story.answers[place])
     for ask in history.evidence.asks:
-        if ask.reply is None:
+        if ask.reply is None and not ask.failed:
             continue
         fingerprint = schema_of(type(ask.event)).fingerprint
-        given = replies[ask.agent, ask.key, fingerprint, encode(ask.event)]
-        if encode(ask.reply) in given:
-            given.remove(encode(ask.reply))
+        given = answers[ask.agent, ask.key, fingerprint, encode(ask.event)]
+        same = [i for i, each in enumerate(given) if encode(each) == encode(ask.reply)]
+        if same:
+            del given[same[0]]
         else:
-            who = f"{ask.agent}/{ask.key}"
-            text = f"{ask.client} asked {who} {ask.event} and got {ask.reply}, expected {given}"
+            who, got = f"{ask.agent}/{ask.key}", ask.reply or ask.error
+            text = f"{ask.client} asked {who} {ask.event} and got {got}, expected {given}"
             report.add(Promise.FOLD, text, None, who, ask.ended)
