@@ -21,6 +21,7 @@ from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import AskFailed, TryAgain
 from holdfast.model.context import Context, Effects
 from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.reading import Reading
 from holdfast.runtime.relay import Relay
@@ -466,6 +467,27 @@ def a_reply_is_told_as_a_failure(patch: Patch) -> None:
         raise AskFailed(f"{who}: no reply")
 
     patch.setattr(Handle, "_reply_to", careless)
+
+
+@found_by(P.READS)
+def a_list_ends_early(patch: Patch) -> None:
+    """`states` leaves out the last agent of the class."""
+    states = Live.states
+    patch.setattr(Live, "states", lambda self, agent: iter(list(states(self, agent))[:-1]))
+
+
+@found_by(P.READS)
+def idle_pauses_are_not_listed(patch: Patch) -> None:
+    """`paused` leaves out the agents that hold nothing."""
+    paused = Reading.paused
+    patch.setattr(Reading, "paused", lambda self: [p for p in paused(self) if p.held])
+
+
+@found_by(P.READS)
+def a_redriven_letter_looks_new(patch: Patch) -> None:
+    """Nobody is told that a dead letter was redriven."""
+    letters = MemoryPartition.letters
+    patch.setattr(MemoryPartition, "letters", lambda self: [(x, False) for x, _ in letters(self)])
 
 
 # Operating.

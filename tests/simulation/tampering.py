@@ -70,6 +70,7 @@ class Case:
             pages=list(evidence.pages),
             asks=list(evidence.asks),
             commands=list(evidence.commands),
+            listings=list(evidence.listings),
         )
 
     @property

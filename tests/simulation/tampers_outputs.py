@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
 from holdfast.stepping.commit import Head, Record
 from holdfast.testing.simulation.decoding import Fired, extras_of, fired_of
-from holdfast.testing.simulation.evidence import Look, Page, Read
+from holdfast.testing.simulation.evidence import Listing, Look, Page, Read
 from holdfast.testing.simulation.findings import Promise
 from tests.simulation import fleet_v2
 from tests.simulation.tampering import Case, Found, breaks, chosen, edited
@@ -424,3 +425,23 @@ def a_head_was_never_committed(case: Case) -> None:
     look = case.evidence.looks[-1]
     head: Head = look.head._replace(position=look.head.position + 1)
     case.evidence.looks.append(Look("stranger", look.partition, 1e6, head))
+
+
+def listed(case: Case, what: Literal["states", "paused", "letters"], *names: str) -> None:
+    numbers = tuple(log.number for log in case.last_generation())
+    case.evidence.listings.append(Listing("stranger", 1e6, what, "Depot", numbers, names))
+
+
+@breaks(READS)
+def agents_were_missing_in_a_list(case: Case) -> None:
+    listed(case, "states")
+
+
+@breaks(READS)
+def dead_letters_were_missing_in_a_list(case: Case) -> None:
+    listed(case, "letters")
+
+
+@breaks(READS)
+def an_agent_was_listed_that_is_not_paused(case: Case) -> None:
+    listed(case, "paused", "Depot/d-9 holds 0: tea")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import AskFailed, HoldfastError, TryAgain, UsageError
 from holdfast.model.agent import Agent
@@ -21,6 +21,7 @@ from holdfast.testing.simulation.evidence import (
     Ask,
     Command,
     Evidence,
+    Listing,
     Look,
     Outcome,
     Page,
@@ -141,9 +142,21 @@ class Client:
     def _read_all(self, life: Life) -> None:
         agent = self._random.choice(list(life.fleet.agents.values()))
         now = self._universe.now
-        for key, state in life.live.states(agent):
+        states = list(life.live.states(agent))
+        for key, state in states:
             self._notes.reads.append(Read(life.name, agent.__name__, key, None, now, now, state))
+        self._listed(life, "states", [key for key, _ in states], agent.__name__)
         life.live.settle(timeout=0.05)
+
+    def _listed(
+        self,
+        life: Life,
+        what: Literal["states", "paused", "letters"],
+        names: list[str],
+        agent: str = "",
+    ) -> None:
+        now, numbers = self._universe.now, tuple(self._machine.layout.numbers)
+        self._notes.listings.append(Listing(life.name, now, what, agent, numbers, tuple(names)))
 
     def _read_receipt(self, which: tuple[type[Agent], str, Receipt], life: Life) -> None:
         self._read_state(life, *which)
@@ -188,11 +201,17 @@ class Client:
             pause = partial(life.live.pause, agent, key, "simulated")
             self._command(life, agent.__name__, key, command, pause)
         elif drawn < 0.6:
-            for paused in life.live.paused():
+            found = life.live.paused()
+            names = [f"{p.agent}/{p.key} holds {p.held}: {p.reason}" for p in found]
+            self._listed(life, "paused", names)
+            for paused in found:
                 resume = partial(life.live.resume, life.fleet.agents[paused.agent], paused.key)
                 self._command(life, paused.agent, paused.key, ["resume"], resume)
         elif drawn < 0.85:
-            letters = [letter for letter in life.live.dead_letters() if not letter.redriven]
+            buried = life.live.dead_letters()
+            names = [f"{each.id}{' redriven' if each.redriven else ''}" for each in buried]
+            self._listed(life, "letters", names)
+            letters = [letter for letter in buried if not letter.redriven]
             if letters:
                 letter = self._random.choice(letters)
                 command = ["redrive", int(letter.id.partition(".")[2])]

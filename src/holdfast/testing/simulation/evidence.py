@@ -115,6 +115,17 @@ class Command(NamedTuple):
     receipt: Receipt | None
 
 
+class Listing(NamedTuple):
+    """All keys of a class, all paused agents or all dead letters, as a client was told."""
+
+    client: str
+    at: float
+    what: Literal["states", "paused", "letters"]
+    agent: str  # the class, for states
+    partitions: tuple[int, ...]  # those that lived
+    names: tuple[str, ...]
+
+
 @dataclass
 class Evidence:
     programs: list[FleetModel]  # the releases of the user's classes, in the order of upgrades
@@ -126,6 +137,7 @@ class Evidence:
     pages: list[Page] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
     condemned: set[tuple[int, int]] = field(default_factory=set)  # (partition, position): its
     # input ended its worker again and again, so it may be buried without being run
     ended: float = 0.0

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.testing.simulation.contract import commanding, messaging, numbering, reading, sending
+from holdfast.testing.simulation.contract import (
+    commanding,
+    listing,
+    messaging,
+    numbering,
+    reading,
+    sending,
+)
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.evidence import Evidence
 from holdfast.testing.simulation.findings import Finding, Promise
@@ -20,6 +27,7 @@ def judge(evidence: Evidence) -> list[Finding]:
     story = retell(history, report)
     messaging.check(history, story, report)
     reading.check(history, story, report)
+    listing.check(history, report)
     if not evidence.quiet:
         report.add(Promise.SETTLES, f"things still waited when the run ended at {evidence.ended}")
     return report.findings()
