@@ -23,14 +23,14 @@ from holdfast.model.context import Context, Effects
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
-from holdfast.runtime.reading import Reading
+from holdfast.runtime.reading import DeadLetter, Reading
 from holdfast.runtime.relay import Relay
 from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
-from holdfast.stepping.commit import Commit, Head, Issued, Outgoing, Record
+from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
@@ -486,8 +486,12 @@ def idle_pauses_are_not_listed(patch: Patch) -> None:
 @found_by(P.READS)
 def a_redriven_letter_looks_new(patch: Patch) -> None:
     """Nobody is told that a dead letter was redriven."""
-    letters = MemoryPartition.letters
-    patch.setattr(MemoryPartition, "letters", lambda self: [(x, False) for x, _ in letters(self)])
+    made = Reading._dead_letter
+
+    def unmarked(self: Reading, number: int, letter: Letter, redriven: bool) -> DeadLetter:
+        return made(self, number, letter, False)
+
+    patch.setattr(Reading, "_dead_letter", unmarked)
 
 
 # Operating.
