@@ -27,7 +27,7 @@ from tests.cli.commands import (
 )
 from tests.cli.fleets import DELIVERY
 
-LATER = ["simulate", "snapshot", "replay", "fork", "query", "bench"]
+LATER = ["snapshot", "replay", "fork", "query", "bench"]
 TIMERS = """
 from holdfast import Action, Agent, Context, Event, Fleet, on
 

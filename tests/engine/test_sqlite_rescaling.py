@@ -243,3 +243,16 @@ def test_refusals_are_one_line(engine: SqliteEngine) -> None:
             engine.rescale([owner.claim for owner in both], partitions)
     text = str(refusal(engine, parcel(["late"])))
     assert text.endswith("p000: the fleet is being given other partitions: try again in a moment")
+
+
+def test_upkeep_keeps_no_files_of_retired_partitions_open(engine: SqliteEngine) -> None:
+    rescale(engine, filled(engine), 3)
+    Owner.of(engine, engine.catalog.layout.first)
+    engine._forgot = float("-inf")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        engine._views.clear()
+        engine.maintain()
+        engine._forgot = float("-inf")
+    assert engine._inboxes.keys() & engine.catalog.retired.keys() <= {0, 1}
+    assert len(os.listdir("/proc/self/fd")) <= before

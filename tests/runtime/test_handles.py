@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Backlog, Busy, Context, Event, Fleet, UsageError, on
+from holdfast import (
+    Agent,
+    AskFailed,
+    Backlog,
+    Busy,
+    Context,
+    Event,
+    Fleet,
+    TimedOut,
+    UsageError,
+    on,
+)
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import APPEND_SECONDS, Parcel, Taken
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -105,6 +116,31 @@ class Refusing(MemoryEngine):
         if partition == self.refused:
             return [Backlog("full") for _ in parcels]
         return super().append(partition, parcels, wait_seconds)
+
+
+class Unheard(MemoryEngine):
+    """Takes what it is given, and the first answer is lost on the way."""
+
+    heard = False
+
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        results = super().append(partition, parcels, wait_seconds)
+        if not self.heard:
+            self.heard = True
+            raise Busy("nobody answered in time")
+        return results
+
+
+def test_a_question_asked_again_is_another_one() -> None:
+    engine = Unheard("clocks", 1)
+    with Live(fleet, engine, Embedded(fleet, engine)) as live:
+        question = Tick()
+        with pytest.raises(TimedOut, match="ask again"):
+            live.ask(Clock, "c-1", question)
+        with pytest.raises(AskFailed, match="no handler replied"):
+            live.ask(Clock, "c-1", question)
 
 
 def test_equal_ticks_are_two_ticks_and_the_same_tick_is_one() -> None:

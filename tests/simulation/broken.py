@@ -18,16 +18,19 @@ from holdfast.engine.memory import MemoryEngine, MemoryPartition
 from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
-from holdfast.errors import TryAgain
+from holdfast.errors import AskFailed, TryAgain
 from holdfast.model.context import Context, Effects
-from holdfast.runtime.handle import Handle
+from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
+from holdfast.runtime.reading import DeadLetter, Reading
 from holdfast.runtime.relay import Relay
 from holdfast.runtime.rescaling import Rescale
+from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras
-from holdfast.stepping.commit import Commit, Head, Outgoing
+from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
@@ -385,6 +388,64 @@ def a_read_goes_back(patch: Patch) -> None:
     patch.setattr(SimulatedEngine, "view", behind)
 
 
+@found_by(P.READS)
+def a_read_is_remembered(patch: Patch) -> None:
+    """A handle looks at an agent once, and again only when it has waited for a receipt."""
+    record, wait_for = Reading.record, Handle.wait_for
+
+    def remembered(self: Reading, agent: str, key: str) -> Record | None:
+        kept: dict[tuple[str, str], Record | None] = self.__dict__.setdefault("_kept", {})
+        if (agent, key) not in kept:
+            kept[agent, key] = record(self, agent, key)
+        return kept[agent, key]
+
+    def forget(self: Handle, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
+        wait_for(self, receipt, timeout=timeout)
+        self._reading.__dict__.pop("_kept", None)
+
+    patch.setattr(Reading, "record", remembered)
+    patch.setattr(Handle, "wait_for", forget)
+
+
+@found_by(P.READS)
+def a_replica_is_behind(patch: Patch) -> None:
+    """A client sees heads from a replica that stands still after its first look."""
+    view = SimulatedEngine.view
+
+    def still(self: SimulatedEngine, partition: int) -> MemoryPartition:
+        part = view(self, partition)
+        if not self._process.patient:
+            return part
+        kept: dict[int, Head] = self.__dict__.setdefault("_kept", {})
+        stale = copy.copy(part)
+        stale.committed = kept.setdefault(partition, part.committed)
+        return stale
+
+    patch.setattr(SimulatedEngine, "view", still)
+
+
+@found_by(P.CONTIGUOUS)
+def the_newest_actions_are_not_shown(patch: Patch) -> None:
+    """Pages of actions end before the last commit that has some."""
+    actions = MemoryPartition.actions
+
+    def all_but_one(self: MemoryPartition, first: int, most: int) -> list[Issued]:
+        return actions(self, first, most)[:-1]
+
+    patch.setattr(MemoryPartition, "actions", all_but_one)
+
+
+@found_by(P.CONTIGUOUS)
+def actions_of_retired_partitions_are_forgotten(patch: Patch) -> None:
+    """Behind a rescale, pages of actions begin in the new partitions."""
+    actions = MemoryPartition.actions
+
+    def while_it_lives(self: MemoryPartition, first: int, most: int) -> list[Issued]:
+        return [] if self.closed else actions(self, first, most)
+
+    patch.setattr(MemoryPartition, "actions", while_it_lives)
+
+
 @found_by(P.FOLD, P.RECEIPTS)
 def an_answer_belongs_to_another_question(patch: Patch) -> None:
     """The reply to an ask is looked up one position off."""
@@ -394,6 +455,68 @@ def an_answer_belongs_to_another_question(patch: Patch) -> None:
         return answer(self, position) and (answer(self, position - 1) or answer(self, position))
 
     patch.setattr(MemoryPartition, "answer", neighbour)
+
+
+@found_by(P.FOLD)
+def a_reply_is_told_as_a_failure(patch: Patch) -> None:
+    """Whoever asks is told that there is no reply, whatever the answer is."""
+    reply_to = Handle._reply_to
+
+    def careless(self: Handle, receipt: Receipt, who: str, *rest: float) -> object:
+        reply_to(self, receipt, who, *rest)
+        raise AskFailed(f"{who}: no reply")
+
+    patch.setattr(Handle, "_reply_to", careless)
+
+
+@found_by(P.READS)
+def a_list_ends_early(patch: Patch) -> None:
+    """`states` leaves out the last agent of the class."""
+    states = Live.states
+    patch.setattr(Live, "states", lambda self, agent: iter(list(states(self, agent))[:-1]))
+
+
+@found_by(P.READS)
+def idle_pauses_are_not_listed(patch: Patch) -> None:
+    """`paused` leaves out the agents that hold nothing."""
+    paused = Reading.paused
+    patch.setattr(Reading, "paused", lambda self: [p for p in paused(self) if p.held])
+
+
+@found_by(P.READS)
+def a_redriven_letter_looks_new(patch: Patch) -> None:
+    """Nobody is told that a dead letter was redriven."""
+    made = Reading._dead_letter
+
+    def unmarked(self: Reading, number: int, letter: Letter, redriven: bool) -> DeadLetter:
+        return made(self, number, letter, False)
+
+    patch.setattr(Reading, "_dead_letter", unmarked)
+
+
+# Operating.
+
+
+@found_by(P.KEPT)
+def a_command_is_not_written(patch: Patch) -> None:
+    """An operator gets a receipt for a command that never reaches the inbox."""
+
+    def nothing(self: Handle, partition: int, *arguments: Any, **options: Any) -> Receipt:
+        return Receipt(((partition, self._engine.view(partition).inbox_next()),))
+
+    patch.setattr(Handle, "_control", nothing)
+
+
+@found_by(P.ONCE)
+def a_command_is_written_twice(patch: Patch) -> None:
+    """An operator's command is appended twice."""
+    control = Handle._control
+
+    def twice(self: Handle, *arguments: Any, **options: Any) -> Receipt:
+        control(self, *arguments, **options)
+        return control(self, *arguments, **options)
+
+    patch.setattr(Handle, "_control", twice)
 
 
 # Rescaling.

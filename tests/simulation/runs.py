@@ -10,13 +10,22 @@ import random
 from collections.abc import Callable
 from types import ModuleType
 
-from holdfast.errors import HoldfastError, OutOfOrder, TryAgain
+from holdfast.errors import AskFailed, HoldfastError, OutOfOrder, TryAgain
 from holdfast.model.agent import Agent
 from holdfast.runtime.live import Live
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.worker import Worker
 from holdfast.runtime.world import World
-from holdfast.testing.simulation.evidence import Ask, Evidence, Look, Outcome, Page, Read, Send
+from holdfast.testing.simulation.evidence import (
+    Ask,
+    Command,
+    Evidence,
+    Look,
+    Outcome,
+    Page,
+    Read,
+    Send,
+)
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.recorded import Crash, RecordedEngine, Time
 
@@ -193,11 +202,11 @@ class Run:
 
     def ask(self, client: Client) -> None:
         agent, key, event = client.release.question(self.draw)
-        began, reply, error = self.time.true, None, None
+        began, reply, error, failed = self.time.true, None, None, False
         try:
             reply = client.live.ask(agent, key, event, timeout=self.draw.choice([0.05, 2.0]))
         except HoldfastError as failure:
-            error = str(failure)
+            error, failed = str(failure), isinstance(failure, AskFailed)
         self.evidence.asks.append(
             Ask(
                 client.name,
@@ -208,6 +217,7 @@ class Run:
                 self.time.true,
                 reply,
                 error,
+                failed,
             )
         )
 
@@ -239,26 +249,34 @@ class Run:
             return  # newer classes than the client's
         client.cursor = page.cursor
         ids = tuple(issued.id for issued in page)
-        self.evidence.pages.append(Page(client.name, self.time.true, ids))
+        if ids or not self.engine.first:  # an empty one tells nothing of the engines before
+            self.evidence.pages.append(Page(client.name, self.time.true, ids))
 
     def operate(self, client: Client) -> None:
         live, release = client.live, client.release
         number = self.draw.randint(1, 4)
         scale = release.Scale, f"w-{number}"
         other = self.draw.choice([(release.Robot, f"r-{number}"), (release.Visitor, f"v-{number}")])
-        orders: list[Callable[[], Receipt]] = [
-            lambda: live.resume(*scale),
-            lambda: live.resume(*scale),
-            lambda: live.pause(*scale, reason="tea"),
-            lambda: live.pause(*other, reason="tea"),
-            lambda: live.resume(*other),
+        orders: list[tuple[Callable[[], Receipt], type[Agent], str, list[object]]] = [
+            (lambda: live.resume(*scale), *scale, ["resume"]),
+            (lambda: live.resume(*scale), *scale, ["resume"]),
+            (lambda: live.pause(*scale, reason="tea"), *scale, ["pause", "tea"]),
+            (lambda: live.pause(*other, reason="tea"), *other, ["pause", "tea"]),
+            (lambda: live.resume(*other), *other, ["resume"]),
         ]
         letters = live._reading.dead_letters() if client.release is RELEASES[self.program] else []
-        letter = self.draw.choice(letters).id if letters else ""
-        orders += [lambda: live.redrive(letter)] * min(3, len(letters))
-        order = self.draw.choice(orders)
+        if letters:
+            letter = self.draw.choice(letters)
+            agent = client.release.fleet.agents[letter.agent]
+            command: list[object] = ["redrive", int(letter.id.partition(".")[2])]
+            redrive = (lambda: live.redrive(letter.id)), agent, letter.key, command
+            orders += [redrive] * min(3, len(letters))
+        give, agent, key, command = self.draw.choice(orders)
         for _ in range(self.draw.choice([1, 1, 2])):
-            order()
+            began = self.time.true
+            what = client.name, agent.__name__, key, command, began
+            receipt = self._numbered(give())
+            self.evidence.commands.append(Command(*what, self.time.true, "acknowledged", receipt))
 
     # The run.
 

@@ -69,6 +69,8 @@ class Case:
             looks=list(evidence.looks),
             pages=list(evidence.pages),
             asks=list(evidence.asks),
+            commands=list(evidence.commands),
+            listings=list(evidence.listings),
         )
 
     @property

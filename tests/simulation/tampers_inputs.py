@@ -297,3 +297,24 @@ def a_receipt_names_a_position_before_its_event(case: Case) -> None:
     assert receipt is not None
     positions = tuple((number, 0) for number, _ in receipt.positions)
     sends[place] = sends[place]._replace(receipt=receipt._replace(positions=positions))
+
+
+# An operator's commands.
+
+
+@breaks(KEPT)
+def a_command_is_acknowledged_and_nowhere(case: Case) -> None:
+    commands = case.evidence.commands
+    given = next(each for each in commands if each.receipt is not None)
+    commands.append(given)
+
+
+@breaks(ONCE)
+def a_command_was_given_by_nobody(case: Case) -> None:
+    case.evidence.commands.pop()
+
+
+@breaks(ONCE)
+def a_command_was_refused_and_is_there(case: Case) -> None:
+    commands = case.evidence.commands
+    commands[0] = commands[0]._replace(outcome="refused", receipt=None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
 from holdfast.stepping.commit import Head, Record
 from holdfast.testing.simulation.decoding import Fired, extras_of, fired_of
-from holdfast.testing.simulation.evidence import Look, Page, Read
+from holdfast.testing.simulation.evidence import Listing, Look, Page, Read
 from holdfast.testing.simulation.findings import Promise
 from tests.simulation import fleet_v2
 from tests.simulation.tampering import Case, Found, breaks, chosen, edited
@@ -169,6 +170,13 @@ def a_reply_is_another(case: Case) -> None:
 
 
 @breaks(FOLD)
+def a_reply_was_told_as_a_failure(case: Case) -> None:
+    asks = case.evidence.asks
+    place = next(i for i, ask in enumerate(asks) if ask.reply is not None)
+    asks[place] = asks[place]._replace(reply=None, error="nobody replies", failed=True)
+
+
+@breaks(FOLD)
 def one_question_was_answered_twice(case: Case) -> None:
     """Two got the answer, one event was folded."""
     asks = case.evidence.asks
@@ -229,6 +237,11 @@ def a_client_missed_an_action(case: Case) -> None:
     pages = case.evidence.pages
     place = next(i for i, page in enumerate(pages) if page.ids)
     pages[place] = pages[place]._replace(ids=pages[place].ids[1:])
+
+
+@breaks(CONTIGUOUS)
+def a_client_got_an_empty_page_too_early(case: Case) -> None:
+    case.evidence.pages.append(Page("stranger", 1e6, ()))
 
 
 @breaks(CONTIGUOUS)
@@ -347,6 +360,15 @@ def a_read_went_back(case: Case) -> None:
 
 
 @breaks(READS)
+def a_read_shows_what_was_there_long_before(case: Case) -> None:
+    """By a client that has seen nothing else."""
+    read = next(r for r in case.evidence.reads if r.agent == "Depot" and r.state)
+    case.evidence.reads.append(
+        read._replace(client="stranger", state=None, after=None, began=1e6, ended=1e6)
+    )
+
+
+@breaks(READS)
 def a_read_shows_what_was_never_committed(case: Case) -> None:
     read = next(r for r in case.evidence.reads if r.agent == "Depot" and r.state)
     state = msgspec.structs.replace(read.state, parcels=4711)  # type: ignore[type-var]
@@ -393,7 +415,33 @@ def a_head_went_back(case: Case) -> None:
 
 
 @breaks(READS)
+def a_head_was_seen_long_after_it_was_the_newest(case: Case) -> None:
+    look = next(each for each in case.evidence.looks if each.head.commits < 3)
+    case.evidence.looks.append(look._replace(client="stranger", at=1e6))
+
+
+@breaks(READS)
 def a_head_was_never_committed(case: Case) -> None:
     look = case.evidence.looks[-1]
     head: Head = look.head._replace(position=look.head.position + 1)
     case.evidence.looks.append(Look("stranger", look.partition, 1e6, head))
+
+
+def listed(case: Case, what: Literal["states", "paused", "letters"], *names: str) -> None:
+    numbers = tuple(log.number for log in case.last_generation())
+    case.evidence.listings.append(Listing("stranger", 1e6, what, "Depot", numbers, names))
+
+
+@breaks(READS)
+def agents_were_missing_in_a_list(case: Case) -> None:
+    listed(case, "states")
+
+
+@breaks(READS)
+def dead_letters_were_missing_in_a_list(case: Case) -> None:
+    listed(case, "letters")
+
+
+@breaks(READS)
+def an_agent_was_listed_that_is_not_paused(case: Case) -> None:
+    listed(case, "paused", "Depot/d-9 holds 0: tea")

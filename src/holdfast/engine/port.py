@@ -200,14 +200,14 @@ class Engine(Protocol):
         after any trouble but Fenced it may be repeated.
         """
 
-    # Rescaling. Only with the capability `rescales`.
+    # The next three only with the capability `rescales`.
 
     def close_intake(self, claim: Claim) -> None:
         """From now on the inbox refuses everything but messages with `Rescaling`, durably.
 
         Its time stands still: messages get the stamp of this moment, or timers that become due in
         front of them would send messages without end. Until `open_intake` or the next claim of the
-        partition. Raises Fenced.
+        partition. Not by an older claim.
         """
 
     def open_intake(self, claim: Claim) -> None: ...
@@ -215,10 +215,10 @@ class Engine(Protocol):
     def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
         """Put `partitions` new ones in the place of those that live, in one durable step.
 
-        Raises Fenced unless every live partition is claimed, Rescaling unless each has its intake
-        closed and is drained: all folded, the outbox empty, every message taken; UsageError if they
-        know more sources together than one may. Then nothing has changed. What the new ones inherit
-        is said in inheritance.py.
+        Refused with Fenced unless every live partition is claimed, Rescaling unless each has its
+        intake closed and is drained: all folded, the outbox empty, every message taken; UsageError
+        if they know more sources together than one may. Then nothing has changed. What the new ones
+        inherit is said in inheritance.py.
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:

@@ -8,11 +8,20 @@ import msgspec
 import pytest
 
 from holdfast.engine.admission import WINDOW
-from holdfast.engine.port import Engine, Mark
-from holdfast.errors import Fenced, OutdatedCode, OutOfOrder, Rescaling, TooOld, TryAgain
+from holdfast.engine.port import Engine, Limits, Mark
+from holdfast.errors import (
+    Fenced,
+    OutdatedCode,
+    OutOfOrder,
+    Rescaling,
+    TooOld,
+    TryAgain,
+    UsageError,
+)
 from holdfast.model.keys import SLOTS, Layout, slot_of
 from holdfast.stepping.commit import Outgoing
 from holdfast.testing.conformance.commits import ANSWER, full_commit, letter, visible
+from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     SCHEMA,
     HandClock,
@@ -63,8 +72,25 @@ def rescale(engine: Engine, all_owners: Sequence[Owner], partitions: int) -> Lay
 
 
 class RescaleConformance(Workbench):
+    @promise("UsageError if they know more sources together than one may")
+    def test_more_sources_than_one_partition_may_know_are_refused(self) -> None:
+        self.needs("rescales")
+        engine = self.engine(partitions=2, limits=Limits(sources_max=3))
+        for number in (0, 1):
+            for source in ("a", "b"):
+                append(engine, numbered(f"{source}{number}", [1]), number)
+        both = owners(engine)
+        close_and_fold(engine, both)
+        with pytest.raises(UsageError, match="sources_max"):
+            engine.rescale([owner.claim for owner in both], 3)
+        assert engine.catalog.layout == Layout.even(2)
+
     # The intake.
 
+    @promise(
+        "The next three only with the capability",
+        "From now on the inbox refuses everything but messages",
+    )
     def test_a_closed_intake_takes_messages_and_nothing_else(self) -> None:
         self.needs("rescales")
         engine = self.engine(partitions=2)
@@ -78,6 +104,7 @@ class RescaleConformance(Workbench):
         assert inbox(engine) == ["gcs.1", "gcs.2", "other>1", "other>2"]
         assert issubclass(Rescaling, TryAgain)
 
+    @promise("Until `open_intake` or the next claim")
     def test_a_closed_intake_stays_closed_until_the_next_claim(self) -> None:
         self.needs("rescales")
         engine = self.engine()
@@ -87,6 +114,7 @@ class RescaleConformance(Workbench):
         Owner.of(again)
         assert append(again, parcel(["a"])).new == 1
 
+    @promise("Its time stands still")
     def test_time_stands_while_an_intake_is_closed(self) -> None:
         """Or timers that become due in front of a message would send messages without end."""
         self.needs("rescales")
@@ -110,6 +138,7 @@ class RescaleConformance(Workbench):
         engine.open_intake(owner.claim)
         assert append(engine, parcel(["a"])).new == 1
 
+    @promise("Not by an older claim")
     def test_an_older_claim_can_not_touch_the_intake(self) -> None:
         self.needs("rescales")
         engine = self.engine()
@@ -127,6 +156,7 @@ class RescaleConformance(Workbench):
     # What must be so before.
 
     @pytest.mark.parametrize("undone", ["intake", "event", "outbox", "message"])
+    @promise("Refused with Fenced unless every live partition", "Then nothing has changed")
     def test_what_is_not_drained_stays_as_it_is(self, undone: str) -> None:
         self.needs("rescales")
         engine = self.engine(partitions=2)
@@ -177,6 +207,11 @@ class RescaleConformance(Workbench):
 
     # The new layout.
 
+    @promise(
+        "Numbers of partitions are never used twice",
+        "the number of partitions can be changed",
+        "Put `partitions` new ones in the place",
+    )
     def test_numbers_go_on_when_it_grows_and_when_it_shrinks(self) -> None:
         self.needs("rescales")
         engine = self.engine(partitions=2)
@@ -189,6 +224,7 @@ class RescaleConformance(Workbench):
             **Layout.even(1, first=7).slots_by_number,
         }
 
+    @promise("current at every look", "The slots of every partition before those")
     def test_every_process_sees_the_new_layout(self) -> None:
         self.needs("rescales")
         self.needs("several_processes")
@@ -216,6 +252,7 @@ class RescaleConformance(Workbench):
     # What the new partitions inherit.
 
     @pytest.mark.parametrize("partitions", [1, 2, 5])
+    @promise("What the new ones inherit")
     def test_agents_move_to_the_partition_of_their_slot(self, partitions: int) -> None:
         self.needs("rescales")
         engine = self.engine(partitions=3)
@@ -336,6 +373,7 @@ class RescaleConformance(Workbench):
 
     # The old partitions.
 
+    @promise("After `rescale` the old partitions are retired")
     def test_a_retired_partition_takes_nothing_any_more(self) -> None:
         self.needs("rescales")
         engine = self.engine(partitions=2)

@@ -9,6 +9,7 @@ from holdfast.errors import ClockJumped
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     HandClock,
+    Owner,
     Workbench,
     append,
     inbox,
@@ -102,3 +103,15 @@ class StampConformance(Workbench):
         append(engine, numbered("gcs", [1]))
         clock.wall -= 40.0
         assert append(engine, parcel(["b"])).stamp == clock.wall
+
+    @promise("of the newest event in the inbox")
+    def test_the_newest_stamp_is_loaded(self) -> None:
+        """So that whoever folds on notices a clock that leapt while nobody did."""
+        clock = HandClock()
+        engine = self.engine(clock=clock)
+        append(engine, parcel(["a"]))
+        clock.pass_time(5.0)
+        append(engine, parcel(["b"]))
+        stamp = clock()
+        clock.pass_time(5.0)
+        assert engine.load(Owner.of(engine).claim).stamp == stamp

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from holdfast.errors import AskFailed, HoldfastError, TryAgain
+from holdfast.errors import AskFailed, HoldfastError, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.runtime.live import Live
@@ -17,7 +17,16 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import World
 from holdfast.testing.simulation.devices import SEND_SECONDS, Device, Life
 from holdfast.testing.simulation.engine import SimulatedEngine
-from holdfast.testing.simulation.evidence import Ask, Evidence, Look, Page, Read
+from holdfast.testing.simulation.evidence import (
+    Ask,
+    Command,
+    Evidence,
+    Listing,
+    Look,
+    Outcome,
+    Page,
+    Read,
+)
 from holdfast.testing.simulation.faults import Fault
 from holdfast.testing.simulation.processes import SimulatedProcess
 from holdfast.testing.simulation.store import Lost
@@ -134,9 +143,21 @@ class Client:
     def _read_all(self, life: Life) -> None:
         agent = self._random.choice(list(life.fleet.agents.values()))
         now = self._universe.now
-        for key, state in life.live.states(agent):
+        states = list(life.live.states(agent))
+        for key, state in states:
             self._notes.reads.append(Read(life.name, agent.__name__, key, None, now, now, state))
+        self._listed(life, "states", [key for key, _ in states], agent.__name__)
         life.live.settle(timeout=0.05)
+
+    def _listed(
+        self,
+        life: Life,
+        what: Literal["states", "paused", "letters"],
+        names: list[str],
+        agent: str = "",
+    ) -> None:
+        now, numbers = self._universe.now, tuple(self._machine.layout.numbers)
+        self._notes.listings.append(Listing(life.name, now, what, agent, numbers, tuple(names)))
 
     def _read_receipt(self, which: tuple[type[Agent], str, Receipt], life: Life) -> None:
         self._read_state(life, *which)
@@ -158,14 +179,16 @@ class Client:
         began = self._universe.now
         reply: Event | None = None
         error: str | None = "it never came back"
+        failed = False
         try:
             reply = life.live.ask(agent, key, event, timeout=ASK_SECONDS)
             error = None
         except (AskFailed, TryAgain) as raised:
-            error = str(raised)
+            error, failed = str(raised), isinstance(raised, AskFailed)
         finally:
             now, name = self._universe.now, agent.__name__
-            self._notes.asks.append(Ask(life.name, name, key, event, began, now, reply, error))
+            ask = Ask(life.name, name, key, event, began, now, reply, error, failed)
+            self._notes.asks.append(ask)
             self._universe.note(life.name, f"asks {name}/{key}: {error or 'it replies'}")
 
     # Operating.
@@ -175,20 +198,49 @@ class Client:
         key = self._device.key(agent)
         drawn = self._random.random()
         if drawn < 0.25:
-            life.live.pause(agent, key, "simulated")
-            self._universe.note(life.name, f"pauses {agent.__name__}/{key}")
+            command: list[object] = ["pause", "simulated"]
+            pause = partial(life.live.pause, agent, key, "simulated")
+            self._command(life, agent.__name__, key, command, pause)
         elif drawn < 0.6:
-            for paused in life.live.paused():
-                life.live.resume(life.fleet.agents[paused.agent], paused.key)
-                self._universe.note(life.name, f"resumes {paused.agent}/{paused.key}")
+            found = life.live.paused()
+            names = [f"{p.agent}/{p.key} holds {p.held}: {p.reason}" for p in found]
+            self._listed(life, "paused", names)
+            for paused in found:
+                resume = partial(life.live.resume, life.fleet.agents[paused.agent], paused.key)
+                self._command(life, paused.agent, paused.key, ["resume"], resume)
         elif drawn < 0.85:
-            letters = [letter for letter in life.live.dead_letters() if not letter.redriven]
+            buried = life.live.dead_letters()
+            names = [f"{each.id}{' redriven' if each.redriven else ''}" for each in buried]
+            self._listed(life, "letters", names)
+            letters = [letter for letter in buried if not letter.redriven]
             if letters:
                 letter = self._random.choice(letters)
-                life.live.redrive(letter.id)
-                self._universe.note(life.name, f"redrives letter {letter.id}")
+                command = ["redrive", int(letter.id.partition(".")[2])]
+                redrive = partial(life.live.redrive, letter.id)
+                self._command(life, letter.agent, letter.key, command, redrive)
         else:
             life.live.history(agent, key)
+
+    def _command(
+        self, life: Life, agent: str, key: str, command: list[object], give: Callable[[], Receipt]
+    ) -> None:
+        """Give a command, and note what came of it, whatever that is."""
+        began = self._universe.now
+        outcome: Outcome = "unknown"
+        receipt: Receipt | None = None
+        try:
+            receipt = give()
+            outcome = "acknowledged"
+        except UsageError:
+            outcome = "refused"
+            raise
+        finally:
+            now = self._universe.now
+            self._notes.commands.append(
+                Command(life.name, agent, key, command, began, now, outcome, receipt)
+            )
+            words = " ".join(map(str, command))
+            self._universe.note(life.name, f"says {words} to {agent}/{key}: {outcome}")
 
     # After the faults.
 

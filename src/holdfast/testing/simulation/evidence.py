@@ -99,6 +99,31 @@ class Ask(NamedTuple):
     ended: float
     reply: Event | None
     error: str | None
+    failed: bool = False  # it was told that there is no reply and never will be
+
+
+class Command(NamedTuple):
+    """One attempt of an operator to pause or resume an agent, or to redrive a dead letter."""
+
+    client: str
+    agent: str
+    key: str
+    command: list[object]  # as the inbox has it
+    began: float
+    ended: float
+    outcome: Outcome
+    receipt: Receipt | None
+
+
+class Listing(NamedTuple):
+    """All keys of a class, all paused agents or all dead letters, as a client was told."""
+
+    client: str
+    at: float
+    what: Literal["states", "paused", "letters"]
+    agent: str  # the class, for states
+    partitions: tuple[int, ...]  # those that lived
+    names: tuple[str, ...]
 
 
 @dataclass
@@ -111,6 +136,8 @@ class Evidence:
     looks: list[Look] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
     condemned: set[tuple[int, int]] = field(default_factory=set)  # (partition, position): its
     # input ended its worker again and again, so it may be buried without being run
     ended: float = 0.0

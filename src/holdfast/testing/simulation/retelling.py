@@ -32,7 +32,8 @@ class Story:
     """What the reference says came out of the run."""
 
     messages: dict[tuple[Name, Name], list[Message]] = field(default_factory=dict)
-    replies: dict[tuple[int, int], Event] = field(default_factory=dict)  # partition and position
+    answers: dict[tuple[int, int], Event | None] = field(default_factory=dict)  # by partition
+    # and position of the question; None: it failed, or nothing was replied
     issued: dict[int, list[tuple[float, str]]] = field(default_factory=dict)  # by partition
 
 
@@ -140,8 +141,7 @@ class _Teller:
             pair = (message.sender.agent, message.sender.key), (message.agent, message.key)
             self._story.messages.setdefault(pair, []).append(message)
         for answer in outputs.answers:
-            if answer.reply is not None:
-                self._story.replies[self._partition.number, answer.position] = answer.reply
+            self._story.answers[self._partition.number, answer.position] = answer.reply
 
     def _firing(self, fired: Fired, commit: Commit) -> Firing:
         """Whoever makes a commit knew the one before, and read the inbox after it."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.testing.simulation.contract import messaging, numbering, reading, sending
+from holdfast.testing.simulation.contract import (
+    commanding,
+    listing,
+    messaging,
+    numbering,
+    reading,
+    sending,
+)
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.evidence import Evidence
 from holdfast.testing.simulation.findings import Finding, Promise
@@ -16,9 +23,11 @@ def judge(evidence: Evidence) -> list[Finding]:
     history = History(evidence)
     numbering.check(history, report)
     sending.check(history, report)
+    commanding.check(history, report)
     story = retell(history, report)
     messaging.check(history, story, report)
     reading.check(history, story, report)
+    listing.check(history, report)
     if not evidence.quiet:
         report.add(Promise.SETTLES, f"things still waited when the run ended at {evidence.ended}")
     return report.findings()

@@ -1,13 +1,18 @@
-"""READS and RECEIPTS: what clients saw against what was committed, and the answers to questions."""
+"""READS and RECEIPTS: what clients saw against what was committed, and the answers to questions.
+
+A commit is visible to all at once. One that was accepted at the very time of a read may have come
+before it or after it.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.errors import HoldfastError
+from holdfast.model.event import Event
 from holdfast.runtime.sending import Receipt
 from holdfast.stepping.commit import Head, Record
 from holdfast.testing.simulation.contract.report import Report
@@ -27,15 +32,17 @@ def check(history: History, story: Story, report: Report) -> None:
 
 
 def _looks(history: History, report: Report) -> None:
-    """Every head that was seen was committed, and none comes before the last one seen."""
+    """Every head that was seen was the newest then, and none comes before the last one seen."""
     committed: dict[tuple[int, Head], list[tuple[int, float]]] = defaultdict(list)
     for partition in history.partitions:
         committed[partition.number, partition.log.born].append((0, float("-inf")))
         for place, accepted in enumerate(partition.log.commits, start=1):
             committed[partition.number, accepted.commit.head].append((place, accepted.at))
+    times = {each.number: [one.at for one in each.log.commits] for each in history.partitions}
     reached: dict[tuple[str, int], int] = {}
     for look in history.evidence.looks:
-        before = reached.get((look.client, look.partition), 0)
+        newest = bisect_left(times.get(look.partition, []), look.at)
+        before = max(newest, reached.get((look.client, look.partition), 0))
         known = [i for i, at in committed[look.partition, look.head] if at <= look.at]
         found = next((i for i in known if i >= before), None)
         if found is not None:
@@ -82,7 +89,8 @@ class _Reads:
             text = f"{what} after {read.after}, which was not committed by then"
             self._report.add(Promise.RECEIPTS, text, None, who, read.ended)
             return
-        reached = self._reached.get((read.client, name), 0)
+        newest = bisect_left([each.at for each in line], read.began) - 1
+        reached = max(newest, self._reached.get((read.client, name), 0))
         found = self._find(read, line, max(least, reached))
         if found is not None:
             self._reached[read.client, name] = found
@@ -143,7 +151,8 @@ def _covering(partition: Partition, following: int, until: float) -> int | None:
 
 
 def _pages(history: History, story: Story, report: Report) -> None:
-    """Ids are unique; a client gets those of a partition from the first on, once, without a gap."""
+    """Ids are unique; a client gets those of a partition from the first on, once, without a gap,
+    and an empty page tells it that it has got them all."""
     issued: dict[str, tuple[int, int, float]] = {}  # partition, number, when
     starts = {each.number: each.log.born.actions_next for each in history.partitions}
     for number, actions in story.issued.items():
@@ -166,26 +175,34 @@ def _pages(history: History, story: Story, report: Report) -> None:
                 text = f"{page.client} got action {identity}, number {place}, expected {expected}"
                 report.add(Promise.CONTIGUOUS, text, partition_number, None, page.at)
             following[at_client] = place + 1
+        if not page.ids:
+            for number, actions in story.issued.items():
+                expected = following.get((page.client, number), starts[number])
+                left = [each for at, each in actions if at < page.at][expected - starts[number] :]
+                if left:
+                    text = f"{page.client} got an empty page, but not {left[0]} of {number}"
+                    report.add(Promise.CONTIGUOUS, text, number, None, page.at)
 
 
 def _asks(history: History, story: Story, report: Report) -> None:
-    """Every reply is the reference's to such a question, and each question has one."""
-    replies: dict[tuple[str, str, str, bytes], list[bytes]] = defaultdict(list)
+    """What was answered is the reference's answer to such a question, and each question has one."""
+    answers: dict[tuple[str, str, str, bytes], list[Event | None]] = defaultdict(list)
     for partition in history.partitions:
         for one in partition.inputs:
-            reply = story.replies.get((partition.number, one.position)) if one.asks else None
+            place = partition.number, one.position
             stored = history.schemas.get(one.raw[0])
-            if reply is not None and stored is not None:
+            if one.asks and place in story.answers and stored is not None:
                 question = (one.agent, one.key, stored.fingerprint, one.raw[1])
-                replies[question].append(encode(reply))
+                answers[question].append(story.answers[place])
     for ask in history.evidence.asks:
-        if ask.reply is None:
+        if ask.reply is None and not ask.failed:
             continue
         fingerprint = schema_of(type(ask.event)).fingerprint
-        given = replies[ask.agent, ask.key, fingerprint, encode(ask.event)]
-        if encode(ask.reply) in given:
-            given.remove(encode(ask.reply))
+        given = answers[ask.agent, ask.key, fingerprint, encode(ask.event)]
+        same = [i for i, each in enumerate(given) if encode(each) == encode(ask.reply)]
+        if same:
+            del given[same[0]]
         else:
-            who = f"{ask.agent}/{ask.key}"
-            text = f"{ask.client} asked {who} {ask.event} and got {ask.reply}, expected {given}"
+            who, got = f"{ask.agent}/{ask.key}", ask.reply or ask.error
+            text = f"{ask.client} asked {who} {ask.event} and got {got}, expected {given}"
             report.add(Promise.FOLD, text, None, who, ask.ended)
