@@ -149,7 +149,7 @@ class Robot(Agent, unhandled="defer"):
     def late(self, event: Late, ctx: Context) -> None:
         ctx.emit(Alarm(shelf=event.shelf))
         if self.mode is Mode.CARRYING:
-            ctx.after(2.0, event, name="late")
+            ctx.after(10.0, event, name="late")
 
     @on
     def how_many(self, event: HowMany, ctx: Context) -> None:

@@ -167,7 +167,7 @@ class Robot(Agent, unhandled="defer"):
         ctx.emit(Alarm(shelf=event.shelf))
         if self.mode is Mode.CARRYING:
             again = Late(shelf=event.shelf, tries=event.tries + 1)
-            ctx.after(2.0, again, name="late")
+            ctx.after(10.0, again, name="late")
 
     @on
     def how_many(self, event: HowMany, ctx: Context) -> None:
