@@ -49,14 +49,14 @@ RATES: dict[Fault, tuple[float, float]] = {
     Fault.DELAY: (50.0, 3.0),
     Fault.ANSWER_LOST: (60.0, 8.0),
     Fault.SLOW_DISK: (60.0, 6.0),
-    Fault.FULL_DISK: (40.0, 8.0),  # per second
+    Fault.FULL_DISK: (20.0, 3.0),  # per second
     Fault.CLOCK_JUMP: (30.0, 5.0),  # per second
     Fault.CLOCK_DRIFT: (1.0, 1.0),  # drawn once
     Fault.CLIENT_CRASH: (200.0, 20.0),
     Fault.RESEND: (20.0, 2.0),
     Fault.SUPERVISOR_RESTART: (40.0, 8.0),  # per second
-    Fault.UPGRADE: (30.0, 10.0),  # per second
-    Fault.RESCALE: (40.0, 10.0),  # per second
+    Fault.UPGRADE: (20.0, 6.0),  # per second
+    Fault.RESCALE: (20.0, 4.0),  # per second
 }
 ACTIVE_SHARE = 0.55  # of the kinds, in one run
 
