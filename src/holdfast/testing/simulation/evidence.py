@@ -138,6 +138,8 @@ class Evidence:
     asks: list[Ask] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
+    premature: list[tuple[float, int]] = field(default_factory=list)  # when and into which inbox a
+    # message came before the commit that sent it
     condemned: set[tuple[int, int]] = field(default_factory=set)  # (partition, position): its
     # input ended its worker again and again, so it may be buried without being run
     ended: float = 0.0

@@ -58,6 +58,7 @@ def run(
     evidence.schemas = machine.store.image.catalog.schemas()
     evidence.generations = machine.store.generations
     evidence.condemned = machine.store.condemned
+    evidence.premature = machine.store.premature
     evidence.ended = universe.now
     return Run(
         seed,

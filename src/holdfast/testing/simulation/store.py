@@ -68,6 +68,7 @@ class Store:
         self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
         self._deaths: dict[int, Deaths] = {}
         self.generations: list[list[PartitionLog]] = []
+        self.premature: list[tuple[float, int]] = []
         self._note_generation()
 
     def _note_generation(self) -> None:
@@ -122,12 +123,22 @@ class Store:
     def _append(
         self, operation: Operation, partition: int, parcels: Sequence[Parcel]
     ) -> list[Taken | Exception]:
+        self._check_sent(operation, partition, parcels)
         before = self.image.view(partition).inbox_next()
         results = self.image.append(partition, parcels)
         self.frames[partition] += self.image.view(partition).frames(before, EVERYTHING)
         if any(isinstance(result, Taken) and result.new for result in results):
             self.on_append(partition)
         return results
+
+    def _check_sent(self, operation: Operation, partition: int, parcels: Sequence[Parcel]) -> None:
+        """Messages are carried once the commit that sent them is durable."""
+        for parcel in parcels:
+            if parcel.mark is not None:
+                source = self.image.view(int(parcel.mark.source.split()[-1]))
+                following = source.sent_next().get(partition, 1)
+                if parcel.mark.first + parcel.frame.count > following:
+                    self.premature.append((operation.at, partition))
 
     def _claim(self, operation: Operation, partition: int, generation: int) -> Claim:
         self.image._granted.clear()

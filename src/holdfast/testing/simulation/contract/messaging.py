@@ -20,6 +20,9 @@ def check(history: History, story: Story, report: Report) -> None:
             if one.sender is not None:
                 sender = one.sender.agent, one.sender.key
                 came[sender, (one.agent, one.key)].append((partition.number, one))
+    for at, number in history.evidence.premature:
+        text = f"a message came into partition {number} before the commit that sent it"
+        report.add(Promise.MESSAGES, text, number, at=at)
     for pair in dict.fromkeys([*story.messages, *came]):
         _pair(history, report, pair, story.messages.get(pair, []), came.get(pair, []))
 
