@@ -62,10 +62,10 @@ MINUTES = 10
 soak: setup ## Simulate new seeds on all cores (MINUTES=10): simulated hours, faults by kind, failing seeds
 	@$(BIN)/holdfast simulate $(SIMULATED) --minutes '$(MINUTES)' --first "$$(date +%s)0000"
 
-sim-coverage: setup ## What simulation alone reaches of runtime/ and stepping/, file by file (300 seeds)
+sim-coverage: setup ## What simulation alone reaches of runtime/ and stepping/, file by file (150 seeds)
 	@$(BIN)/python -m coverage run --branch --data-file=.coverage-simulation \
 		--include='src/holdfast/runtime/*,src/holdfast/stepping/*' \
-		$(BIN)/holdfast simulate $(SIMULATED) --seeds 300 --jobs 1
+		$(BIN)/holdfast simulate $(SIMULATED) --seeds 150 --jobs 1
 	@$(BIN)/python -m coverage report --data-file=.coverage-simulation --show-missing
 	@rm -f .coverage-simulation
 
