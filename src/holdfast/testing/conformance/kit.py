@@ -27,6 +27,7 @@ from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
+from holdfast.testing.conformance.intakes import IntakeConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
 from holdfast.testing.conformance.upkeep import UpkeepConformance
@@ -46,6 +47,7 @@ class EngineConformance(
     CrashConformance,
     WaitConformance,
     UpkeepConformance,
+    IntakeConformance,
     RescaleConformance,
 ):
     """Every sentence of the engine port, as a test."""
