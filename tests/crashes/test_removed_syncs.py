@@ -173,7 +173,8 @@ def a_found_folder_is_believed(patch: Patch) -> None:
             place.mkdir()
             files.sync_path(place.parent)
 
-    patch.setattr(engine, "make_durably", make_durably)
+    for module in (engine, folders):
+        patch.setattr(module, "make_durably", make_durably)
 
 
 CHANGES: list[tuple[Change, str]] = [
