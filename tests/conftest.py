@@ -3,8 +3,15 @@
 Machines differ, so slowness is no failure of a property; seeds are shown.
 """
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started as a background job: then programs under test would not hear a Ctrl-C either.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 settings.register_profile(
     "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
