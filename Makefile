@@ -27,7 +27,7 @@ help: ## List the targets
 setup: $(STAMP) ## Make the virtual environment in .venv (again only when pyproject.toml or constraints.txt change)
 
 # Messages go to stderr, so that `make -s bench-smoke` prints JSON and nothing else.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt tests/servers/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "Holdfast needs Python 3.11 or later, and '$(PYTHON)' is not: install it, or name one with 'make PYTHON=/path/to/python3.11'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
@@ -36,7 +36,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) install -c constraints.txt pip >&2
 	@$(PIP) install -c constraints.txt hatchling editables >&2
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]' >&2
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres]' >&2
+	@$(PIP) install --require-hashes --no-deps -r tests/servers/requirements.txt >&2
 	@touch $(STAMP)
 
 lint: setup ## Check style and types (ruff, mypy --strict)
