@@ -25,8 +25,6 @@ PUBLISH_SECONDS = 0.5
 _log = logging.getLogger("holdfast.caller")
 
 
-
-
 def new_bell() -> int:
     """Rung by whoever commits calls. It may be rung from anywhere, in any process that has it."""
     return os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -44,8 +42,9 @@ class Driver:
 
     def __init__(self, fleet: FleetModel, engine: Engine, bell: int) -> None:
         self._bell = bell
-        self._executors = (ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic))
-        kinds = dict(zip(("process", "async"), self._executors, strict=True))
+        processes, coroutines = ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic)
+        self._executors = (processes, coroutines)
+        kinds = {"process": processes, "async": coroutines}
         self._caller = Caller(fleet, engine, kinds, time.monotonic)
         self._root = engine.root if isinstance(engine, SqliteEngine) else None
         self._published: object = None
