@@ -16,6 +16,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.caller import Caller
 from holdfast.runtime.calling.coroutines import CoroutineExecutor
+from holdfast.runtime.calling.port import Executor
 from holdfast.runtime.calling.processes import ProcessExecutor
 from holdfast.runtime.calling.status import publish, withdraw
 
@@ -44,7 +45,7 @@ class Driver:
         self._bell = bell
         processes, coroutines = ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic)
         self._executors = (processes, coroutines)
-        kinds = {"process": processes, "async": coroutines}
+        kinds: dict[str, Executor] = {"process": processes, "async": coroutines}
         self._caller = Caller(fleet, engine, kinds, time.monotonic)
         self._root = engine.root if isinstance(engine, SqliteEngine) else None
         self._published: object = None
