@@ -23,6 +23,7 @@ from __future__ import annotations
 from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
 from holdfast.testing.conformance.bounds import BoundConformance
+from holdfast.testing.conformance.captures import CaptureConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
@@ -49,5 +50,6 @@ class EngineConformance(
     UpkeepConformance,
     IntakeConformance,
     RescaleConformance,
+    CaptureConformance,
 ):
     """Every sentence of the engine port, as a test."""
