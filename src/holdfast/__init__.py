@@ -1,6 +1,7 @@
 """Holdfast: durable state machines for drones, robots and vehicles."""
 
 from holdfast.errors import (
+    AccessDenied,
     AskFailed,
     Backlog,
     Busy,
@@ -12,6 +13,7 @@ from holdfast.errors import (
     GiveUp,
     HoldfastError,
     InUse,
+    Missing,
     NewerFormat,
     NotYet,
     OutdatedCode,
@@ -23,6 +25,7 @@ from holdfast.errors import (
     TooManySources,
     TooOld,
     TryAgain,
+    Unreachable,
     UsageError,
     WrongFleet,
     YourBug,
@@ -36,6 +39,7 @@ from holdfast.runtime.live import Live
 from holdfast.runtime.sending import Receipt
 
 __all__ = [
+    "AccessDenied",
     "Action",
     "Agent",
     "AskFailed",
@@ -53,6 +57,7 @@ __all__ = [
     "HoldfastError",
     "InUse",
     "Live",
+    "Missing",
     "NewerFormat",
     "NotYet",
     "OutOfOrder",
@@ -65,6 +70,7 @@ __all__ = [
     "TooManySources",
     "TooOld",
     "TryAgain",
+    "Unreachable",
     "UsageError",
     "WrongFleet",
     "YourBug",

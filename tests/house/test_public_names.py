@@ -12,9 +12,9 @@ ERRORS = """
     HoldfastError
     YourBug DefinitionError SchemaError UsageError NotYet
     TheirBug DamagedData NewerFormat
-    TryAgain Backlog Busy TimedOut Rescaling DiskFull
+    TryAgain Backlog Busy TimedOut Rescaling DiskFull Unreachable
     GiveUp Fenced InUse WrongFleet OutdatedCode TooOld OutOfOrder TooManySources ClockJumped
-    AskFailed
+    AskFailed AccessDenied Missing
 """
 EXPECTED = {*API.split(), *ERRORS.split()}
 
