@@ -31,6 +31,7 @@ from holdfast.errors import (
     YourBug,
 )
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, call
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
@@ -45,6 +46,7 @@ __all__ = [
     "AskFailed",
     "Backlog",
     "Busy",
+    "CallFailed",
     "ClockJumped",
     "Context",
     "DamagedData",
@@ -74,5 +76,6 @@ __all__ = [
     "UsageError",
     "WrongFleet",
     "YourBug",
+    "call",
     "on",
 ]

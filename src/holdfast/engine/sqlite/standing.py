@@ -8,17 +8,22 @@ from typing import NamedTuple, cast
 import apsw
 
 from holdfast.engine.sqlite.checks import check_of, verified
-from holdfast.engine.sqlite.files import create, damaged, open_existing
+from holdfast.engine.sqlite.files import STATE_FORMAT, create, damaged, extend, open_existing
 from holdfast.engine.sqlite.locks import ProcessIdentity
 from holdfast.stepping.commit import Head
 
-_TABLES = """
-CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
+_HEAD = """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
-    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, deltas INTEGER,
-    sum INTEGER
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER, epoch INTEGER,
+    deltas INTEGER, sum INTEGER
 );
+"""
+_CALLS = """
+CREATE TABLE calls(number INTEGER PRIMARY KEY, id TEXT UNIQUE, body BLOB NOT NULL, sum INTEGER);
+"""
+_TABLES = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE base(
     agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
     sum INTEGER, PRIMARY KEY(agent, key)
@@ -51,7 +56,7 @@ class Standing(NamedTuple):
 def put_head(connection: apsw.Connection, standing: Standing) -> None:
     values = (1, *standing.head, standing.epoch, standing.deltas)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def read_head(connection: apsw.Connection, path: Path) -> Standing:
@@ -59,7 +64,22 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
     if row is None:
         raise damaged(path, "the head is missing")
     values = cast(tuple[int, ...], verified(path, "the head", row))
-    return Standing(Head(*values[1:7]), values[7], values[8])
+    *head, epoch, deltas = values[1:]
+    return Standing(Head(*head), epoch, deltas)  # an older head ends earlier: defaults
+
+
+def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
+    """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
+    if has_calls(connection):
+        return
+    standing = read_head(connection, path)
+    extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
+    put_head(connection, standing)
+
+
+def has_calls(connection: apsw.Connection) -> bool:
+    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name='calls'"
+    return bool(connection.execute(query).get)
 
 
 def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
@@ -81,7 +101,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES)
+    connection = create(path, _TABLES + _HEAD + _CALLS)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

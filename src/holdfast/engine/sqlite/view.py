@@ -21,8 +21,8 @@ from holdfast.engine.sqlite.checks import (
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
-from holdfast.engine.sqlite.standing import about, owner_of, read_head
-from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
+from holdfast.engine.sqlite.standing import about, has_calls, owner_of, read_head
+from holdfast.stepping.commit import Answer, Call, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.records import read_delta
@@ -238,6 +238,16 @@ class SqliteView:
         if found != position:
             raise damaged(self._path, f"the answer at {position} is not where it was")
         return msgspec.msgpack.decode(cast(bytes, body), type=Answer)
+
+    def calls(self, after: int, most: int) -> list[Call]:
+        query = "SELECT * FROM calls WHERE number>? ORDER BY number LIMIT ?"
+        with self._one_moment():
+            if not has_calls(self._connection):
+                return []  # an older release has written it, and nobody has claimed it since
+            self._check_structure_of("calls")
+            rows = self._connection.execute(query, (after, most)).fetchall()
+        bodies = [verified(self._path, f"call {row[0]}", row)[2] for row in rows]
+        return [msgspec.msgpack.decode(cast(bytes, body), type=Call) for body in bodies]
 
     def sent_next(self) -> dict[int, int]:
         with self._lock, explained(self._path):

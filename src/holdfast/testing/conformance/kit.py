@@ -24,6 +24,7 @@ from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
 from holdfast.testing.conformance.bounds import BoundConformance
 from holdfast.testing.conformance.captures import CaptureConformance
+from holdfast.testing.conformance.calls import CallConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
@@ -43,6 +44,7 @@ class EngineConformance(
     BoundConformance,
     CommitConformance,
     ViewConformance,
+    CallConformance,
     ClaimConformance,
     ConcurrencyConformance,
     CrashConformance,
