@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -14,7 +14,15 @@ from holdfast.engine.admission import SourceRow
 from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
-from holdfast.stepping.commit import Answer, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Answer,
+    CommitNote,
+    Head,
+    Issued,
+    Journalled,
+    Letter,
+    Record,
+)
 from holdfast.stepping.inputs import StoredFrame
 
 R = TypeVar("R", StoredFrame, Journalled, Issued)
@@ -88,6 +96,7 @@ class MemoryPartition:
     numbers: dict[int, int] = field(default_factory=dict)
     issued: list[Issued] = field(default_factory=list)
     journalled: list[Journalled] = field(default_factory=list)
+    notes: list[CommitNote] = field(default_factory=list)
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -126,6 +135,11 @@ class MemoryPartition:
         with self.whole:
             start = _holding(self.journalled, first)
             return self.journalled[start : start + most]
+
+    def commits(self, first: int, most: int) -> list[CommitNote]:
+        with self.whole:
+            start = bisect_left(self.notes, first, key=lambda note: note.number)
+            return self.notes[start : start + most]
 
     def actions(self, first: int, most: int) -> list[Issued]:
         with self.whole:

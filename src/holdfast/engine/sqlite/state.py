@@ -30,6 +30,7 @@ from holdfast.engine.sqlite.files import (
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.engine.sqlite.standing import (
+    LATER_TABLES,
     Standing,
     about,
     owner_of,
@@ -106,6 +107,7 @@ class SqliteState:
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
+        self._connection.execute(LATER_TABLES)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
@@ -200,6 +202,9 @@ class SqliteState:
             number = commit.head.commits
             row = (number, commit.delta, frame_check((number,), commit.delta))
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
+        note = commit.note
+        if note is not None:
+            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?)", (*note, check_of(*note)))
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
@@ -269,6 +274,7 @@ class SqliteState:
         for table, key, oldest in (
             ("actions", "first", wall),
             ("journal", "first", wall),
+            ("commits", "number", wall),
             ("answers", "position", asked),
         ):
             while self._forget_some(claim, table, key, oldest) == FORGET_ROWS:

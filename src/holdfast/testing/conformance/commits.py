@@ -77,6 +77,7 @@ def visible(engine: Engine, partition: int = 0) -> object:
         view.letters(),
         [view.answer(p) for p in range(10)],
         view.sent_next(),
+        view.commits(0, 100),
     )
 
 

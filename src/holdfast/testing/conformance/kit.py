@@ -28,6 +28,7 @@ from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
 from holdfast.testing.conformance.intakes import IntakeConformance
+from holdfast.testing.conformance.notes import NoteConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
 from holdfast.testing.conformance.upkeep import UpkeepConformance
@@ -41,6 +42,7 @@ class EngineConformance(
     StampConformance,
     BoundConformance,
     CommitConformance,
+    NoteConformance,
     ViewConformance,
     ClaimConformance,
     ConcurrencyConformance,
