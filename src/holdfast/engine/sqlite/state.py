@@ -23,6 +23,7 @@ from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
+    add_tables,
     damaged,
     explained,
     open_existing,
@@ -107,7 +108,7 @@ class SqliteState:
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
-        self._connection.execute(LATER_TABLES)
+        add_tables(self._connection, LATER_TABLES)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))

@@ -11,8 +11,9 @@ from holdfast.engine import inheritance
 from holdfast.engine.port import Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
-from holdfast.runtime.replaying.replay import Start
-from holdfast.stepping.commit import CommitNote, Head, Journalled
+from holdfast.runtime.replaying.feeding import END, Until
+from holdfast.runtime.replaying.replay import Replay, Start
+from holdfast.stepping.commit import Commit, CommitNote, Head, Journalled
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.script import read_firings
 
@@ -31,8 +32,20 @@ class History:
         self._catalog: Catalog = engine.catalog
         self._engine = engine
 
+    def run(self, replay: Replay, until: Until = END) -> Iterator[Commit]:
+        """Everything from where the replay stands to the end, or until it is told to stop."""
+        last = self.end.position
+        position = last if until.position is None else min(last, until.position)
+        head = replay.head
+        return replay.run(
+            self.frames(head.position),
+            self.journal(head.journal_next),
+            until=Until(position, until.time),
+            notes=self.notes(head.commits + 1),
+        )
+
     def frames(self, first: int = 0) -> Iterator[StoredFrame]:
-        """Frames that hold the positions from `first` to the end."""
+        """Frames that hold the positions from `first` to the end; the last may go beyond it."""
         position, end = first, self.end.position
         while position < end:
             batch = self.view.frames(position, EVENTS_AT_ONCE)
@@ -48,7 +61,7 @@ class History:
             batch = self.view.journal(first, ROWS_AT_ONCE)
             if not batch or batch[0].first > first:
                 raise self._gone(self.end.position)
-            yield from batch
+            yield from (each for each in batch if each.first < self.end.journal_next)
             first = batch[-1].first + batch[-1].count
 
     def notes(self, first: int = 1) -> Iterator[CommitNote]:
