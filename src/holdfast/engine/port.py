@@ -36,7 +36,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
-from holdfast.stepping.commit import Answer, Call, Commit, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Answer,
+    Call,
+    Commit,
+    CommitNote,
+    Head,
+    Issued,
+    Journalled,
+    Letter,
+    Record,
+)
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
@@ -136,6 +146,12 @@ class View(Protocol):
     def records(self, agent: str | None = None) -> Iterator[Record]: ...
     def frames(self, first: int, most: int) -> list[StoredFrame]: ...  # as `read` gives them
     def journal(self, first: int, most: int) -> list[Journalled]: ...
+    def commits(self, first: int, most: int) -> list[CommitNote]:
+        """The note of each commit from number `first` on, in order, written with it.
+
+        They are kept as long as the journal. Commits of releases that made no notes have none.
+        """
+
     def actions(self, first: int, most: int) -> list[Issued]: ...
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven

@@ -194,6 +194,8 @@ class MemoryEngine:
             part.issued.append(commit.issued)
         if commit.journalled is not None:
             part.journalled.append(commit.journalled)
+        if commit.note is not None:
+            part.notes.append(commit.note)
         part.committed = commit.head
 
     # Rescaling.
@@ -293,6 +295,15 @@ class MemoryEngine:
                     past += 1
                 del part.inbox[:past]
                 part.issued = [one for one in part.issued if one.now >= oldest]
+                self._forget_notes(part, oldest)
+
+    def _forget_notes(self, part: MemoryPartition, oldest: float) -> None:
+        """Notes of commits, and with them what they say was journalled."""
+        past = [note for note in part.notes if note.now < oldest]
+        if past:
+            fired = past[-1].fired
+            del part.notes[: len(past)]
+            part.journalled = [j for j in part.journalled if j.first + j.count > fired]
 
     def _part(self, partition: int) -> MemoryPartition:
         if self._closed:

@@ -25,8 +25,6 @@ PUBLISH_SECONDS = 0.5
 _log = logging.getLogger("holdfast.caller")
 
 
-
-
 def new_bell() -> int:
     """Rung by whoever commits calls. It may be rung from anywhere, in any process that has it."""
     return os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
