@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECT_SECONDS = 5
 REQUEST_SECONDS = 30  # see OBJECT_BYTES_MAX
-_DENIED = ("401", "403")
+_DENIED = ("401", "403", "AccessDenied")
 _KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
@@ -124,7 +124,7 @@ class S3Blob:
             )
         if isinstance(error, FileNotFoundError) or status == "404":
             return Missing(f"{self.url}: there is no {name}")
-        if status in _DENIED:
+        if status in _DENIED or code in _DENIED:
             return AccessDenied(
                 f"{self.url}: access denied ({code or status}): check {_KEYS}, and what they allow"
             )
@@ -187,8 +187,9 @@ def _status(error: Exception) -> str:
 
 
 def _code(error: Exception) -> str:
-    found = re.search(r"<Code>(\w+)</Code>", str(error))
-    return found.group(1) if found else ""
+    """The server's word for it; a deletion goes out as a request for several, which has its own."""
+    found = re.search(r"<Code>(\w+)</Code>|\(code: (\w+)\)", str(error))
+    return (found.group(1) or found.group(2)) if found else ""
 
 
 def _is_about_the_bucket(error: Exception) -> bool:
