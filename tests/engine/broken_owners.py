@@ -10,7 +10,7 @@ from holdfast.engine.memory import MemoryCatalog, MemoryEngine, MemoryLedger, Me
 from holdfast.engine.port import APPEND_SECONDS, Claim, Granted, Parcel, Revoked
 from holdfast.errors import Fenced, HoldfastError
 from holdfast.model.schema import Schema
-from holdfast.stepping.commit import Commit
+from holdfast.stepping.commit import Commit, CommitNote
 from tests.engine.broken import A_MOMENT, Lasting, Results, Sound
 
 # Claiming and committing.
@@ -53,6 +53,34 @@ class Unrepeatable(Sound):
         if super()._stands(part, claim, commit):
             raise Fenced("somebody committed")
         return False
+
+
+class Noteless(Sound):
+    """Commits without a note."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        part.notes.clear()
+
+
+class Overzealous(Sound):
+    """Notes also what is no step forward."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        if commit.note is None:
+            head = commit.head
+            note = CommitNote(head.commits, head.position, head.journal_next, head.now, 0)
+            part.notes.append(note)
+
+
+class Tidy(Sound):
+    """Forgets notes at every upkeep."""
+
+    def maintain(self) -> None:
+        super().maintain()
+        for part in self._partitions:
+            part.notes.clear()
 
 
 class Overlapping(Sound):

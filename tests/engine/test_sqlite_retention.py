@@ -15,7 +15,7 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import wal_bytes
 from holdfast.engine.sqlite.segment import list_segments
-from holdfast.stepping.commit import Issued
+from holdfast.stepping.commit import Issued, Journalled
 from holdfast.testing.conformance.commits import framed
 from holdfast.testing.conformance.workbench import (
     FLEET,
@@ -280,3 +280,16 @@ def test_actions_are_kept_as_long_as_events(tmp_path: Path, clock: HandClock) ->
     fleet.owner.commit(issued=Issued(3, 1, 99.0, framed("3")), head={"actions_next": 4})
     assert [issued.first for issued in view.actions(0, 10)] == [3]
     fleet.engine.close()
+
+
+def test_old_notes_of_commits_go_with_the_journal(aged: Fleet, clock: HandClock) -> None:
+    for number in range(3):
+        journalled = Journalled(number, 1, framed(f"timer {number}"))
+        head = {"journal_next": number + 1, "now": clock.wall}
+        aged.owner.commit(journalled=journalled, head=head)
+        clock.pass_time(DAY / 2 + 60)
+    aged.engine._forgot = -1e9
+    aged.engine.maintain()
+    view = aged.engine.view(0)
+    assert [note.number for note in view.commits(0, 10)] == [3]
+    assert [fired.first for fired in view.journal(0, 10)] == [2]

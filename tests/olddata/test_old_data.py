@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, Live, SchemaError, on
+from holdfast.engine.urls import open_engine
 from holdfast.runtime.rescaling import rescale
 from tests.olddata.first_classes import WRITTEN
 
@@ -112,6 +113,21 @@ def test_it_goes_on_from_there(live: Live) -> None:
     live.settle()
     robot = live.state(Robot, "r-0")
     assert (robot.total, robot.repaired) == (FIRST_TOTALS["r-0"] + 0.5, 1)
+
+
+def test_commits_of_then_have_no_note_and_those_of_now_have(url: str) -> None:
+    engine = open_engine(url, "factory")
+    before = {n: engine.view(n).head().commits for n in (0, 1)}
+    assert [engine.view(n).commits(0, 10) for n in (0, 1)] == [[], []]
+    engine.close()
+    with fleet.open(url) as live:
+        test_it_goes_on_from_there(live)
+    engine = open_engine(url, "factory")
+    for number, last in before.items():
+        view = engine.view(number)
+        noted = [note.number for note in view.commits(0, 100)]
+        assert noted == list(range(last + 1, view.head().commits + 1))
+    engine.close()
 
 
 def test_it_can_be_rescaled(url: str) -> None:

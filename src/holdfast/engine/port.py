@@ -31,14 +31,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
-from holdfast.stepping.commit import Answer, Call, Commit, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Answer,
+    Call,
+    Commit,
+    CommitNote,
+    Head,
+    Issued,
+    Journalled,
+    Letter,
+    Record,
+)
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+
+if TYPE_CHECKING:
+    from holdfast.engine.contents import Contents  # which is made of what is said here
 
 APPEND_SECONDS = 5.0  # ten times the longest append seen on a slow disk
 
@@ -52,6 +65,7 @@ class Capabilities:
     refuses_at_append: bool  # dedupe happens in the appending transaction
     delivers_messages: bool  # messages go out inside the commit; otherwise the runtime relays
     rescales: bool = False  # the number of partitions can be changed
+    captures: bool = False  # the whole fleet can be captured while it runs, and planted anew
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,12 @@ class View(Protocol):
     def records(self, agent: str | None = None) -> Iterator[Record]: ...
     def frames(self, first: int, most: int) -> list[StoredFrame]: ...  # as `read` gives them
     def journal(self, first: int, most: int) -> list[Journalled]: ...
+    def commits(self, first: int, most: int) -> list[CommitNote]:
+        """The note of each commit from number `first` on, in order, written with it.
+
+        They are kept as long as the journal. Commits of releases that made no notes have none.
+        """
+
     def actions(self, first: int, most: int) -> list[Issued]: ...
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
@@ -220,6 +240,20 @@ class Engine(Protocol):
         intake closed and is drained: all folded, the outbox empty, every message taken; UsageError
         if they know more sources together than one may. Then nothing has changed. What the new ones
         inherit is said in inheritance.py.
+        """
+
+    # The next one only with the capability `captures`.
+
+    def capture(self) -> Contents:
+        """A consistent cut through all partitions, to be read at leisure, then closed.
+
+        Every event acknowledged before is in it, every message is in it once, and none without the
+        commit that sent it. Writers go on, and what they do later is not in it. Rescaling while
+        partitions are being replaced, Busy where appenders leave no moment for it: call again.
+
+        Planting it makes the same fleet anew elsewhere, whole or not at all: incarnations,
+        positions, dedupe, marks, timers, dead letters, stamps and what waits go on from there.
+        History stays behind: of events, actions and the journal only the counters are planted.
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutdatedCode, TryAgain
-from holdfast.model.context import Mark, Sender
+from holdfast.model.context import Mark, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
@@ -331,20 +331,26 @@ class CarefulFold:
             return
         if timer.period and cell.beside().paused:
             return  # what a pause makes it miss is one firing, after it
+        again = 0.0
+        if timer.period:
+            # Periods that nobody saw are skipped, whether the clock or a waiting frame shows it.
+            periods = int((until - timer.due) / timer.period) + 1
+            again = timer.due + periods * timer.period
+        self.ring(cell, timer, now, again)
+
+    def ring(self, cell: Cell, timer: Timer, now: float, again: float) -> None:
+        name = timer.name
         self.now = now
         cell.wake()
         timers = cell.timers()
         if timer.period:
-            # Periods that nobody saw are skipped, whether the clock or a waiting frame shows it.
-            periods = int((until - timer.due) / timer.period) + 1
-            due = timer.due + periods * timer.period
-            timers[name] = timer._replace(due=due)
-            self.stepper.agenda.add(due, cell, name)
+            timers[name] = timer._replace(due=again)
+            self.stepper.agenda.add(again, cell, name)
         else:
             del timers[name]
-        self.fired.append(
-            Fired(self.position, cell.agent_name, cell.key, name, timer.due, now, timer.event)
-        )
+        agent, key = cell.agent_name, cell.key
+        fired = Fired(self.position, agent, key, name, timer.due, now, timer.event, again)
+        self.fired.append(fired)
         self._touch(cell)
         self._deliver(cell, Held(timer.event, self.position, timer.due, None, 0, -1))
 
@@ -360,6 +366,10 @@ class CarefulFold:
         if due > entry.due:
             self.stepper.agenda.add(due, cell, None)  # put off by later events
             return
+        self.leave(cell, due, now)
+
+    def leave(self, cell: Cell, due: float, now: float) -> None:
+        kind = cell.kind
         self.now = now
         self.expired.append(cell)
         del kind.cells[cell.key]

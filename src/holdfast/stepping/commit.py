@@ -115,6 +115,17 @@ class Head(NamedTuple):
     calls_next: int = 1
 
 
+class CommitNote(NamedTuple):
+    """What is kept of every commit, so that a replay can make the same ones and compare them."""
+
+    number: int
+    position: int  # reached
+    fired: int  # so many timers and expiries were journalled by then
+    now: float
+    sum: int  # of the states that changed, as stored; 0 if none did
+    condemned: str = ""  # why its one input was not run: it had ended its worker
+
+
 @dataclass(slots=True)
 class Commit:
     before: Head
@@ -132,6 +143,19 @@ class Commit:
     calls: list[Call] = field(default_factory=list)  # that were made
     closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
     logs: list[LogLine] = field(default_factory=list)
+    condemned: str = ""
+
+    @property
+    def note(self) -> CommitNote | None:
+        """None for one that moves nothing and only clears what was relayed."""
+        head = self.head
+        if head.commits == self.before.commits:
+            return None
+        sum_of_states = int.from_bytes(self.delta[-4:], "little")  # a frame ends with its own
+        fired = head.journal_next
+        return CommitNote(
+            head.commits, head.position, fired, head.now, sum_of_states, self.condemned
+        )
 
     @property
     def size_bytes(self) -> int:

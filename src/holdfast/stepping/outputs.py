@@ -24,6 +24,7 @@ class Fired(NamedTuple):
     due: float
     now: float
     event: Event | None
+    next: float = 0.0  # when a periodic timer is due again
 
 
 def action_id(fleet: str, agent: str, key: str, version: int, index: int) -> str:
@@ -119,6 +120,7 @@ def journal(fired: Sequence[Fired], first: int, codebook: Codebook) -> Journalle
         "due": floats([f.due for f in fired]),
         "now": floats([f.now for f in fired]),
         "event": rows([_row(f.event, codebook) for f in fired]),
+        "next": codes([f.next for f in fired]),
     }
     return Journalled(first, len(fired), Frame(len(fired), columns).encode())
 

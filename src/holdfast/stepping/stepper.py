@@ -14,7 +14,7 @@ from holdfast.model.agent import Agent
 from holdfast.model.context import Context
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
-from holdfast.stepping.agenda import Agenda
+from holdfast.stepping.agenda import Agenda, NoAgenda
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -23,6 +23,7 @@ from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
 from holdfast.stepping.records import delta_frame, records_of
+from holdfast.stepping.script import Firing, interleaved
 
 FIRED_PER_COMMIT_MAX = 10_000
 
@@ -34,13 +35,16 @@ class Stepper:
         layout: Layout,
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
+        *,
+        scripted: bool = False,
     ) -> None:
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
         self.kinds = {name: Kind(cls, codebook) for name, cls in fleet.agents.items()}
         self.context = Context(fleet.name, frozenset(fleet.agents))
-        self.agenda = Agenda()
+        self.agenda = NoAgenda() if scripted else Agenda()
+        self.unfired: list[Firing] = []  # of the last script: what this program has not set
         self.head = Head()
         self.sent_next: dict[int, int] = {}
         self.batch = 0
@@ -92,17 +96,43 @@ class Stepper:
         if alone:
             fold = CarefulFold(self, condemned)
             self._take_one(fold, batch, clock)
-            return self._commit(fold, relayed or {})
+            return self._commit(fold, relayed or {}, condemned or "")
+
+        def take(fold: CarefulFold, fast: bool) -> None:
+            self._take_all(fold, batch, clock, fast=fast)
+
+        return self._fold(take, relayed or {})
+
+    def repeat(
+        self, batch: Sequence[Inputs], script: Sequence[Firing], condemned: str | None = None
+    ) -> Commit:
+        """Fold what was folded before: these inputs, and exactly these firings among them.
+
+        Positions are taken as they are, so that the inputs of one agent can be folded alone.
+        `condemned` is why the first input may not run: it ended its worker.
+        """
+        self.batch += 1
+
+        def take(fold: CarefulFold, fast: bool) -> None:
+            self._take_scripted(fold, batch, script, fast=fast)
+
+        if condemned:
+            fold = CarefulFold(self, condemned)
+            take(fold, False)
+            return self._commit(fold, {}, condemned)
+        return self._fold(take, {})
+
+    def _fold(self, take: Callable[[CarefulFold, bool], None], relayed: dict[int, int]) -> Commit:
         fold = CarefulFold(self)
         try:
-            self._take_all(fold, batch, clock, fast=True)
-            return self._commit(fold, relayed or {})
+            take(fold, True)
+            return self._commit(fold, relayed)
         except (Exception, SystemExit):
             # Whatever it was, the careful fold meets it again and knows which event it is.
             self._undo(fold)
         fold = CarefulFold(self)
-        self._take_all(fold, batch, clock, fast=False)
-        return self._commit(fold, relayed or {})
+        take(fold, False)
+        return self._commit(fold, relayed)
 
     def _undo(self, fold: CarefulFold) -> None:
         """Forget this batch: every agent it met is again what is committed."""
@@ -123,16 +153,31 @@ class Stepper:
             fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
             if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
                 return
-            if fast and fits(self.kinds, inputs):
-                fold.now = max(fold.now, inputs.stamp)
-                run(self, inputs, fold.now)
-                fold.check_timers()
-                fold.schedule()
-                fold.position += len(inputs)
-            else:
-                fold.fold(inputs)
+            self._take(fold, inputs, fast)
         if clock is not None:
             fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
+
+    def _take(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> None:
+        if fast and fits(self.kinds, inputs):
+            fold.now = max(fold.now, inputs.stamp)
+            run(self, inputs, fold.now)
+            fold.check_timers()
+            fold.schedule()
+            fold.position += len(inputs)
+        else:
+            fold.fold(inputs)
+
+    def _take_scripted(
+        self, fold: CarefulFold, batch: Sequence[Inputs], script: Sequence[Firing], *, fast: bool
+    ) -> None:
+        self.unfired = []
+        stamps = {inputs.first: inputs.stamp for inputs in batch}
+        for each in interleaved(batch, script):
+            if isinstance(each, Inputs):
+                fold.position = each.first
+                self._take(fold, each, fast)
+            elif not each.repeat(fold, stamps.get(each.position, 0.0)):
+                self.unfired.append(each)
 
     def _take_one(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
         if batch:
@@ -144,7 +189,7 @@ class Stepper:
 
     # The commit.
 
-    def _commit(self, fold: CarefulFold, relayed: dict[int, int]) -> Commit:
+    def _commit(self, fold: CarefulFold, relayed: dict[int, int], condemned: str = "") -> Commit:
         """Encode all that changed. Fails (and so leads to care) if a state has a wrong type."""
         effects = self.context._effects
         before = self.head
@@ -181,6 +226,7 @@ class Stepper:
             calls=calls,
             closed=fold.closed,
             logs=list(effects.logs),
+            condemned=condemned,
         )
         self._keep(commit, agents)
         return commit

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Self
 
 from holdfast.engine import inheritance
 from holdfast.engine.admission import admit
+from holdfast.engine.contents import Contents, HeldContents
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.memory import capturing
 from holdfast.engine.memory.catalog import MemoryCatalog
 from holdfast.engine.memory.partition import MemoryPartition, child_of
 from holdfast.engine.port import (
@@ -37,6 +40,7 @@ class MemoryEngine:
         refuses_at_append=True,
         delivers_messages=False,
         rescales=True,
+        captures=True,
     )
 
     def __init__(
@@ -190,6 +194,8 @@ class MemoryEngine:
             part.issued.append(commit.issued)
         if commit.journalled is not None:
             part.journalled.append(commit.journalled)
+        if commit.note is not None:
+            part.notes.append(commit.note)
         part.committed = commit.head
 
     # Rescaling.
@@ -237,6 +243,29 @@ class MemoryEngine:
             self.catalog.retired = {**self.catalog.retired, **before.slots_by_number}
             self.catalog.layout = layout
 
+    # Capturing.
+
+    def capture(self) -> HeldContents:
+        with ExitStack() as turns:
+            for number in self.catalog.layout.numbers:
+                turns.enter_context(self._turn(number, APPEND_SECONDS))
+            return capturing.capture(self.catalog, self._partitions)
+
+    @classmethod
+    def plant(
+        cls,
+        contents: Contents,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+        faults: FaultPoints = no_faults,
+    ) -> Self:
+        faults("plant.inside")
+        planted = cls(contents.fleet, len(contents.layout.partitions), limits, clock, faults)
+        planted.catalog = capturing.planted_catalog(contents)
+        planted._partitions = capturing.planted_partitions(contents)
+        faults("plant.after")
+        return planted
+
     def folding(self, claim: Claim, position: int | None) -> None:
         """An event that kills this process takes the data along: there is nobody to tell."""
 
@@ -266,6 +295,15 @@ class MemoryEngine:
                     past += 1
                 del part.inbox[:past]
                 part.issued = [one for one in part.issued if one.now >= oldest]
+                self._forget_notes(part, oldest)
+
+    def _forget_notes(self, part: MemoryPartition, oldest: float) -> None:
+        """Notes of commits, and with them what they say was journalled."""
+        past = [note for note in part.notes if note.now < oldest]
+        if past:
+            fired = past[-1].fired
+            del part.notes[: len(past)]
+            part.journalled = [j for j in part.journalled if j.first + j.count > fired]
 
     def _part(self, partition: int) -> MemoryPartition:
         if self._closed:

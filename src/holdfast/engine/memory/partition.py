@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,7 +15,16 @@ from holdfast.engine.admission import SourceRow
 from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
-from holdfast.stepping.commit import Answer, Call, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Answer,
+    Call,
+    CommitNote,
+    Head,
+    Issued,
+    Journalled,
+    Letter,
+    Record,
+)
 from holdfast.stepping.inputs import StoredFrame
 
 R = TypeVar("R", StoredFrame, Journalled, Issued)
@@ -89,6 +98,7 @@ class MemoryPartition:
     numbers: dict[int, int] = field(default_factory=dict)
     issued: list[Issued] = field(default_factory=list)
     journalled: list[Journalled] = field(default_factory=list)
+    notes: list[CommitNote] = field(default_factory=list)
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
     opened: dict[str, Call] = field(default_factory=dict)  # calls by id, in order of their numbers
@@ -128,6 +138,11 @@ class MemoryPartition:
         with self.whole:
             start = _holding(self.journalled, first)
             return self.journalled[start : start + most]
+
+    def commits(self, first: int, most: int) -> list[CommitNote]:
+        with self.whole:
+            start = bisect_left(self.notes, first, key=lambda note: note.number)
+            return self.notes[start : start + most]
 
     def actions(self, first: int, most: int) -> list[Issued]:
         with self.whole:

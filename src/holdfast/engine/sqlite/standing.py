@@ -43,6 +43,13 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
+# Made by whoever claims a file of a release that did not have them yet.
+LATER_TABLES = """
+CREATE TABLE IF NOT EXISTS commits(
+    number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
+    condemned TEXT, sum INTEGER
+);
+"""
 
 
 class Standing(NamedTuple):
@@ -101,7 +108,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + _HEAD + _CALLS)
+    connection = create(path, _TABLES + _HEAD + _CALLS + LATER_TABLES)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

@@ -23,6 +23,7 @@ from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
+    add_tables,
     damaged,
     explained,
     open_existing,
@@ -30,6 +31,7 @@ from holdfast.engine.sqlite.files import (
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.engine.sqlite.standing import (
+    LATER_TABLES,
     Standing,
     about,
     bring_up_to_date,
@@ -108,6 +110,7 @@ class SqliteState:
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
         bring_up_to_date(self._connection, self.path)
+        add_tables(self._connection, LATER_TABLES)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
@@ -204,6 +207,9 @@ class SqliteState:
             number = commit.head.commits
             row = (number, commit.delta, frame_check((number,), commit.delta))
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
+        note = commit.note
+        if note is not None:
+            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?)", (*note, check_of(*note)))
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
@@ -281,6 +287,7 @@ class SqliteState:
         for table, key, oldest in (
             ("actions", "first", wall),
             ("journal", "first", wall),
+            ("commits", "number", wall),
             ("answers", "position", asked),
         ):
             while self._forget_some(claim, table, key, oldest) == FORGET_ROWS:

@@ -22,7 +22,16 @@ from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
 from holdfast.engine.sqlite.standing import about, has_calls, owner_of, read_head
-from holdfast.stepping.commit import Answer, Call, Head, Issued, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Answer,
+    Call,
+    CommitNote,
+    Head,
+    Issued,
+    Journalled,
+    Letter,
+    Record,
+)
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.records import read_delta
@@ -168,6 +177,22 @@ class SqliteView:
     def journal(self, first: int, most: int) -> list[Journalled]:
         rows = self._run("journal", first, most)
         return [Journalled(first, count, frame) for first, count, _, frame in rows]
+
+    def commits(self, first: int, most: int) -> list[CommitNote]:
+        with self._one_moment():
+            if not self._has("commits"):
+                return []
+            self._check_structure_of("commits")
+            rows = self._connection.execute(
+                "SELECT * FROM commits WHERE number >= ? ORDER BY number LIMIT ?", (first, most)
+            ).fetchall()
+        notes = [verified(self._path, f"the note of commit {row[0]}", row) for row in rows]
+        return [CommitNote(*note) for note in notes]  # type: ignore[arg-type]
+
+    def _has(self, table: str) -> bool:
+        """A file of an older release lacks some, until somebody claims it."""
+        query = "SELECT 1 FROM sqlite_schema WHERE name=?"
+        return self._connection.execute(query, (table,)).fetchone() is not None
 
     def _run(self, table: str, first: int, most: int) -> _Runs:
         """Rows from the one that holds `first` on. Only retention may have taken the oldest."""

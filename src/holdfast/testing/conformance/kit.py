@@ -24,11 +24,13 @@ from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
 from holdfast.testing.conformance.bounds import BoundConformance
 from holdfast.testing.conformance.calls import CallConformance
+from holdfast.testing.conformance.captures import CaptureConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
 from holdfast.testing.conformance.intakes import IntakeConformance
+from holdfast.testing.conformance.notes import NoteConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
 from holdfast.testing.conformance.upkeep import UpkeepConformance
@@ -42,6 +44,7 @@ class EngineConformance(
     StampConformance,
     BoundConformance,
     CommitConformance,
+    NoteConformance,
     ViewConformance,
     CallConformance,
     ClaimConformance,
@@ -51,5 +54,6 @@ class EngineConformance(
     UpkeepConformance,
     IntakeConformance,
     RescaleConformance,
+    CaptureConformance,
 ):
     """Every sentence of the engine port, as a test."""

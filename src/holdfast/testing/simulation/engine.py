@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.memory import MemoryPartition
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -22,7 +23,7 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import Clock
-from holdfast.errors import Busy, DiskFull, Fenced
+from holdfast.errors import Busy, DiskFull, Fenced, NotYet
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Commit
@@ -231,6 +232,9 @@ class SimulatedEngine:
         self._enter()
         self.perform("rescale", tuple(claims), partitions)
         self._note(f"has made {partitions} new partitions: {self.catalog.layout.numbers}")
+
+    def capture(self) -> Contents:
+        raise NotYet("simulated machines take no snapshots")
 
     def folding(self, claim: Claim, position: int | None) -> None:
         self._store.folding[claim.partition] = position

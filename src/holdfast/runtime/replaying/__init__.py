@@ -1,0 +1,1 @@
+"""Replay: recorded inputs folded again, in the order they were folded first."""

@@ -1,0 +1,87 @@
+"""A script: the journalled firings that a fold repeats, instead of following its own agenda.
+
+Timers and expiries come from no inbox. The journal says before which position each fired and at
+what time, so that inbox and journal together are the full order of inputs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from holdfast.stepping.commit import Journalled
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import Inputs
+
+if TYPE_CHECKING:
+    from holdfast.stepping.careful import CarefulFold
+
+
+class Firing(NamedTuple):
+    """A timer that fired, or (without an event) an agent that expired, before a position."""
+
+    position: int
+    agent: str
+    key: str
+    name: str
+    due: float
+    now: float
+    event: tuple[int, bytes] | None  # schema, row
+    next: float | None  # when a periodic timer was due again; None: an older release wrote it
+
+    @property
+    def origin(self) -> str:
+        return "expiry" if self.event is None else "timer"
+
+    def repeat(self, fold: CarefulFold, stamp: float) -> bool:
+        """Fire as recorded. False if this program has not set the timer, or keeps the agent."""
+        fold.position, fold.now = self.position, max(fold.now, self.now)
+        kind = fold.stepper.kinds.get(self.agent)
+        cell = (kind.cells.get(self.key) or kind.paused.get(self.key)) if kind else None
+        if kind is None or cell is None:
+            return False
+        if self.event is None:
+            if kind.expire_after is None or cell.extras:
+                return False
+            fold.leave(cell, cell.updated + kind.expire_after, fold.now)
+            return True
+        timer = cell.extras.timers.get(self.name) if cell.extras is not None else None
+        if timer is None:
+            return False
+        again = self._due_again(timer.period, stamp) if timer.period else 0.0
+        fold.ring(cell, timer, fold.now, again)
+        return True
+
+    def _due_again(self, period: float, stamp: float) -> float:
+        """The next due time of a periodic timer. `stamp` is that of the input behind it.
+
+        Where it was not recorded it follows from when the firing was seen: in front of an input a
+        timer fires at the time it was due, otherwise at the clock.
+        """
+        if self.next:
+            return self.next
+        seen = max(self.now, stamp) if self.now == self.due else self.now
+        return self.due + (int((seen - self.due) / period) + 1) * period
+
+
+def read_firings(journalled: Journalled) -> list[Firing]:
+    frame = Frame.decode(journalled.frame)
+    names = ("position", "agent", "key", "name", "due", "now", "event")
+    columns = [cast(list[Any], frame.values(name)) for name in names]
+    following = frame.values("next") or [None] * frame.count
+    return [Firing(*each) for each in zip(*columns, following, strict=True)]
+
+
+def interleaved(batch: Sequence[Inputs], script: Sequence[Firing]) -> Iterator[Inputs | Firing]:
+    """Both in one order: each firing before its position, frames cut where one is inside."""
+    waiting = deque(script)
+    for inputs in batch:
+        done, count = 0, len(inputs)
+        while done < count:
+            while waiting and waiting[0].position <= inputs.first + done:
+                yield waiting.popleft()
+            stop = min(count, waiting[0].position - inputs.first) if waiting else count
+            yield inputs if stop - done == count else inputs.part(done, stop)
+            done = stop
+    yield from waiting
