@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import cast
 
@@ -40,7 +41,7 @@ def export(
     """
     from holdfast.cli.main import complain
     from holdfast.engine.urls import open_engine
-    from holdfast.runtime.exporting.exporter import Exporter
+    from holdfast.runtime.exporting.exporter import RETRY_SECONDS, Exporter
     from holdfast.runtime.exporting.target import Kind
     from holdfast.runtime.faulting import faults_from_environment
 
@@ -57,10 +58,11 @@ def export(
         try:
             if beginning:
                 exporter.clear()
-            rows = exporter.run()
+            patience = math.inf if follow else RETRY_SECONDS
+            rows = exporter.run(patience)
             while follow:
                 time.sleep(FOLLOW_SECONDS)
-                rows += exporter.run()
+                rows += exporter.run(patience)
         finally:
             exporter.close()
     finally:

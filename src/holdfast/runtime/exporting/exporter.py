@@ -70,13 +70,13 @@ class Exporter:
         """Forget what an earlier export has written: everything comes again."""
         self._target.clear()
 
-    def run(self) -> int:
+    def run(self, retry_seconds: float = RETRY_SECONDS) -> int:
         """Export what is committed now; how many rows that were.
 
         A target that goes away is tried again: what it has kept is in its places.
         """
         rows = 0
-        deadline = time.monotonic() + RETRY_SECONDS
+        deadline = time.monotonic() + retry_seconds
         lost = False
         while True:
             try:
@@ -84,13 +84,13 @@ class Exporter:
                     self._target.reopen()
                 for written in self._pass():
                     rows += written
-                    deadline = time.monotonic() + RETRY_SECONDS
+                    deadline = time.monotonic() + retry_seconds
                 return rows
             except Lost as error:
                 if time.monotonic() > deadline:
                     raise
                 if not lost:
-                    self._note(f"{error}: trying for {RETRY_SECONDS:g} s")
+                    self._note(f"{error}; trying for {retry_seconds:g} s")
                 lost = True
                 time.sleep(PAUSE_SECONDS)
 

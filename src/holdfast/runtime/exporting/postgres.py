@@ -143,6 +143,8 @@ class Postgres:
         table = self._table()
         forms = table.prepare(FIXED[self._kind])
         columns = {n: values_as(form, batch.columns[n]) for n, form in forms.items()}
+        if "sender" in columns:  # the name of a timer may be any text, even with a zero byte
+            columns["sender"] = [_without_zero(each) for each in columns["sender"]]
         table.copy(columns)
 
     def _put_states(self, batch: Batch) -> None:
@@ -187,6 +189,10 @@ class Postgres:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _without_zero(text: object) -> object:
+    return text.replace("\0", "\u2400") if isinstance(text, str) else text
 
 
 def connect(url: str, kind: Kind) -> psycopg.Connection[Any]:
