@@ -47,6 +47,9 @@ COMMANDS = {
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
+    "export": Entry(
+        "holdfast.cli.exporting:export", "Copy events, states or actions to files or a database."
+    ),
     "simulate": Entry(
         "holdfast.cli.simulating:simulate", "Run a fleet in virtual time, under faults."
     ),
