@@ -216,13 +216,9 @@ def _check_format(connection: apsw.Connection, path: Path, newest: int) -> None:
     if not isinstance(version, int) or version < FORMAT:
         raise damaged(path, f"format {version}")
     try:
-        connection.execute("BEGIN")  # somebody may be adding tables
         intact = connection.execute("PRAGMA application_id").get == _schema_check(connection)
     except apsw.SQLError as error:  # such as "unsupported file format"
         raise damaged(path, str(error)) from None
-    finally:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
     if not intact:
         raise damaged(path, "its table definitions do not match their checksum")
 
