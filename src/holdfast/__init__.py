@@ -28,6 +28,7 @@ from holdfast.errors import (
     YourBug,
 )
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, call
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
@@ -41,6 +42,7 @@ __all__ = [
     "AskFailed",
     "Backlog",
     "Busy",
+    "CallFailed",
     "ClockJumped",
     "Context",
     "DamagedData",
@@ -68,5 +70,6 @@ __all__ = [
     "UsageError",
     "WrongFleet",
     "YourBug",
+    "call",
     "on",
 ]

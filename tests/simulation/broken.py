@@ -19,7 +19,7 @@ from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import AskFailed, TryAgain
-from holdfast.model.context import Context, Effects
+from holdfast.model.context import Context, Effects, Mark
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
@@ -296,7 +296,7 @@ def failed_event_leaves_its_outputs(patch: Patch) -> None:
     """An event that failed is undone, but what it emitted goes out."""
     rewind = Effects.rewind
 
-    def keep_actions(self: Effects, mark: tuple[int, int, int, int, int]) -> None:
+    def keep_actions(self: Effects, mark: Mark) -> None:
         emitted = self.actions[mark[0] :]
         rewind(self, mark)
         if any(mark):  # at the start of a batch all of it is undone
@@ -324,7 +324,7 @@ def held_events_are_lost_at_takeover(patch: Patch) -> None:
     pack = Extras.pack
 
     def without_held(self: Extras, codebook: Any) -> bytes:
-        return pack(Extras(self.paused, [], self.timers), codebook)
+        return pack(Extras(self.paused, [], self.timers, self.calls), codebook)
 
     patch.setattr(Extras, "pack", without_held)
 
@@ -551,9 +551,11 @@ def a_retired_partition_takes_events(patch: Patch) -> None:
 @found_by(P.TIMERS, P.FOLD)
 def the_clock_starts_anew_at_rescale(patch: Patch) -> None:
     """New partitions begin at time zero, and at what the clock says now."""
-    patch.setattr(
-        inheritance, "first_head", lambda parents, letters: Head(letters_next=len(letters) + 1)
-    )
+
+    def timeless(parents: object, letters: list[object], calls: list[object]) -> Head:
+        return Head(letters_next=len(letters) + 1, calls_next=len(calls) + 1)
+
+    patch.setattr(inheritance, "first_head", timeless)
     patch.setattr(inheritance, "latest", lambda stamps: NEVER)
 
 

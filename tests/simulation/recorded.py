@@ -157,6 +157,6 @@ class RecordedEngine(MemoryEngine):
 def _without_asks(record: Record) -> Record:
     if not record.extras:
         return record
-    paused, held, timers = msgspec.msgpack.decode(record.extras)
-    packed = msgspec.msgpack.encode([paused, [[*row[:-1], -1] for row in held], timers])
+    paused, held, timers, *calls = msgspec.msgpack.decode(record.extras)
+    packed = msgspec.msgpack.encode([paused, [[*row[:-1], -1] for row in held], timers, *calls])
     return record._replace(extras=packed)

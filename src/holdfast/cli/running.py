@@ -13,6 +13,7 @@ from holdfast.cli.options import engine_option
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.runtime.calling.driving import has_open_calls
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Launcher
@@ -72,7 +73,8 @@ def _supervise(
                 f"{'' if url == DEFAULT_URL else f' --engine {url}'}`"
             )
         _check_fit(fleet, engine)
-        launcher = Launcher(reference, url, workers, numbers, memory_max)
+        calls = bool(fleet.calls) or has_open_calls(engine)
+        launcher = Launcher(reference, url, workers, numbers, memory_max, calls)
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()

@@ -38,6 +38,7 @@ from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import (
     Answer,
+    Call,
     Commit,
     CommitNote,
     Head,
@@ -151,6 +152,7 @@ class View(Protocol):
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
     def answer(self, position: int) -> Answer | None: ...
+    def calls(self, after: int, most: int) -> list[Call]: ...  # open, of higher numbers, ascending
     def sent_next(self) -> dict[int, int]: ...
     def marks(self) -> dict[str, int]: ...
     def incarnation(self) -> str: ...

@@ -8,6 +8,7 @@ from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.asynchronous import AsyncLive
+from holdfast.runtime.calling.targets import check_not_importing
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.live import Live
 
@@ -19,6 +20,7 @@ class Fleet(FleetModel):
         self, url: str = DEFAULT_URL, *, partitions: int = 1, faults: FaultPoints = no_faults
     ) -> Live:
         """Hold the fleet's data and fold it on a background thread until closed."""
+        check_not_importing()
         engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
         try:
             if isinstance(engine, SqliteEngine):

@@ -1,4 +1,8 @@
-"""Real worker processes for the supervisor, and the loop that keeps it turning."""
+"""Real processes for the supervisor, and the loop that keeps it turning.
+
+Beside the workers there may be a caller, the process that runs calls. It has a supervisor of the
+same kind to itself, and starts when the fleet has calls to run.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,22 @@ import threading
 import time
 from collections.abc import Sequence
 
+from holdfast.runtime.calling.driving import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
 FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended
 
 
 class Child:
-    """One worker process and the pipe its heartbeats come through."""
+    """One worker or caller and the pipe its heartbeats come through."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], bell: int) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.runtime.process", *arguments, str(theirs)],
-                pass_fds=[theirs],
+                [sys.executable, "-m", module, *arguments, str(theirs), str(bell)],
+                pass_fds=[theirs, bell],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
             )
@@ -77,13 +82,22 @@ class Launcher:
         workers: int,
         partitions: Sequence[int],
         memory_bytes_max: int = 0,
+        calls: bool = False,
     ) -> None:
+        """With `calls` a caller is started at once, otherwise when the first call is committed."""
         self._arguments = [fleet, url, str(memory_bytes_max)]
+        self._bell = new_bell()
+        self._calls = calls
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
+        self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
-        return Child([*self._arguments, ",".join(map(str, partitions))])
+        arguments = [*self._arguments, ",".join(map(str, partitions))]
+        return Child("holdfast.runtime.process", arguments, self._bell)
+
+    def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
+        return Child("holdfast.runtime.calling.process", self._arguments[:2], self._bell)
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -96,17 +110,33 @@ class Launcher:
         """Until `stop`; a worker's end or heartbeat wakes the loop through its pipe."""
         try:
             while not self._stopping.is_set():
-                self.supervisor.tick()
+                self._tick()
                 self._sleep(HEARTBEAT_SECONDS)
+            self.callers.stop()
             self.supervisor.stop()
             deadline = time.monotonic() + FINISH_SECONDS
-            while not self.supervisor.stopped and time.monotonic() < deadline:
-                self.supervisor.tick()
+            while not self._stopped and time.monotonic() < deadline:
+                self._tick()
                 self._sleep(0.02)
         finally:
+            self.callers.kill()
             self.supervisor.kill()
+            os.close(self._bell)
+
+    def _tick(self) -> None:
+        self.supervisor.tick()
+        if self._calls:
+            self.callers.tick()
+
+    @property
+    def _stopped(self) -> bool:
+        return self.supervisor.stopped and self.callers.stopped
 
     def _sleep(self, seconds: float) -> None:
-        children = [post.process for post in self.supervisor.posts]
+        children = [p.process for p in (*self.supervisor.posts, *self.callers.posts)]
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
-        select.select(pipes, [], [], seconds)
+        if not self._calls:
+            pipes.append(self._bell)
+        readable, _, _ = select.select(pipes, [], [], seconds)
+        if self._bell in readable:
+            self._calls = True  # the bell goes on ringing for the caller, who silences it

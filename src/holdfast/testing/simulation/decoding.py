@@ -29,7 +29,16 @@ _rows = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 RawEvent = tuple[int, bytes]  # schema id and packed fields
 _HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
 _TimerRow = tuple[str, float, float, int, msgspec.Raw]
-_extras = msgspec.msgpack.Decoder(tuple[str, list[_HeldRow], list[_TimerRow]]).decode
+
+
+class _Extras(msgspec.Struct, array_like=True):
+    paused: str
+    held: list[_HeldRow]
+    timers: list[_TimerRow]
+    calls: list[tuple[str, str, str, str]] = []
+
+
+_extras = msgspec.msgpack.Decoder(_Extras).decode
 
 
 class Input(NamedTuple):
@@ -101,10 +110,20 @@ class StoredTimer(NamedTuple):
     raw: RawEvent
 
 
+class StoredCall(NamedTuple):
+    """A call that waits for its reply, as its agent knows it."""
+
+    id: str
+    function: str
+    digest: str
+    reply: str
+
+
 class StoredExtras(NamedTuple):
     paused: str
     held: list[StoredHeld]
     timers: list[StoredTimer]
+    calls: list[StoredCall]
 
 
 class Unreadable(Exception):
@@ -282,10 +301,11 @@ def messages_of(encoded: bytes) -> list[StoredMessage]:
 
 def extras_of(packed: bytes) -> StoredExtras:
     if not packed:
-        return StoredExtras("", [], [])
-    paused, held, timers = _extras(packed)
+        return StoredExtras("", [], [], [])
+    extras = _extras(packed)
     return StoredExtras(
-        paused,
-        [StoredHeld((row[0], bytes(row[1])), *row[2:]) for row in held],
-        [StoredTimer(*row[:3], (row[3], bytes(row[4]))) for row in timers],
+        extras.paused,
+        [StoredHeld((row[0], bytes(row[1])), *row[2:]) for row in extras.held],
+        [StoredTimer(*row[:3], (row[3], bytes(row[4]))) for row in extras.timers],
+        [StoredCall(*row) for row in extras.calls],
     )

@@ -1,0 +1,46 @@
+"""What a caller tells of itself: a small file beside the data, for whoever looks.
+
+It is written anew now and then and never synced: it says how things are, not what must be kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from holdfast.runtime.calling.lane import FunctionStatus
+
+NAME = "calls.json"
+
+
+class CallerStatus(msgspec.Struct):
+    pid: int
+    functions: list[FunctionStatus]
+
+
+def publish(root: Path, functions: Sequence[FunctionStatus]) -> None:
+    """All or nothing for whoever reads. A full disk keeps the old one."""
+    path = root / NAME
+    new = path.with_suffix(f".{os.getpid()}")
+    try:
+        new.write_bytes(msgspec.json.encode(CallerStatus(os.getpid(), list(functions))))
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+
+
+def withdraw(root: Path) -> None:
+    """A directory at rest tells of no caller."""
+    (root / NAME).unlink(missing_ok=True)
+
+
+def read(root: Path) -> CallerStatus | None:
+    """The newest, or None where nobody runs calls."""
+    try:
+        found = msgspec.json.decode((root / NAME).read_bytes(), type=CallerStatus)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found if Path(f"/proc/{found.pid}").exists() else None
