@@ -134,6 +134,7 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
     yield "records", lambda: list(view.records())
     yield "actions", partial(view.actions, 0, 100)
     yield "journal", partial(view.journal, 0, 100)
+    yield "commits", partial(view.commits, 0, 100)
     yield "calls", partial(view.calls, 0, 100)
     for n in range(AGENTS):
         yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")

@@ -121,15 +121,6 @@ def extend(connection: apsw.Connection, script: str, format: int) -> None:
     connection.execute(f"PRAGMA application_id={_schema_check(connection)}")
 
 
-def add_tables(connection: apsw.Connection, script: str) -> None:
-    """Tables that the file of an older release lacks, and their checksum. In a transaction."""
-    before = _schema_check(connection)
-    connection.execute(script)
-    after = _schema_check(connection)
-    if after != before:
-        connection.execute(f"PRAGMA application_id={after}")
-
-
 def _schema_check(connection: apsw.Connection) -> int:
     """A bit flipped in a table's definition changes what its rows mean: it has a checksum too."""
     rows = connection.execute("SELECT * FROM sqlite_schema ORDER BY rowid").fetchall()
@@ -216,13 +207,9 @@ def _check_format(connection: apsw.Connection, path: Path, newest: int) -> None:
     if not isinstance(version, int) or version < FORMAT:
         raise damaged(path, f"format {version}")
     try:
-        connection.execute("BEGIN")  # somebody may be adding tables
         intact = connection.execute("PRAGMA application_id").get == _schema_check(connection)
     except apsw.SQLError as error:  # such as "unsupported file format"
         raise damaged(path, str(error)) from None
-    finally:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
     if not intact:
         raise damaged(path, "its table definitions do not match their checksum")
 

@@ -23,7 +23,7 @@ from holdfast.engine.sqlite.checks import check_structure, verified, verified_fr
 from holdfast.engine.sqlite.files import check_format, explained, newest_of, wal_bytes
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.segment import SegmentName
-from holdfast.engine.sqlite.standing import has_calls
+from holdfast.engine.sqlite.standing import has_table
 from holdfast.errors import HoldfastError
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.records import read_delta
@@ -266,7 +266,7 @@ def _state(report: FileReport, connection: apsw.Connection) -> None:
     _state_head(report, connection, _witnessed(report.path.with_name("committed")))
     _states(report, connection)
     for table, columns in _OUTPUTS.items():
-        if table != "calls" or has_calls(connection):
+        if has_table(connection, table):
             _outputs(report, connection, table, columns)
 
 
@@ -323,6 +323,7 @@ _OUTPUTS = {
     "letters": "id, body, sum - redriven",
     "answers": "position, now, body, sum",
     "calls": "number, id, body, sum",
+    "commits": "number, position, fired, now, states, condemned, sum",
     "sent": "destination, next, sum",
     "about": "name, value, sum",
 }
@@ -338,7 +339,7 @@ def _outputs(report: FileReport, connection: apsw.Connection, table: str, column
             count += 1
     except _Problems as error:
         report.blame(error)
-    if table not in ("sent", "about") and count:
+    if table not in ("sent", "about", "commits") and count:
         report.facts.append(f"{count:,} {table}")
 
 

@@ -43,9 +43,8 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
-# Made by whoever claims a file of a release that did not have them yet.
-LATER_TABLES = """
-CREATE TABLE IF NOT EXISTS commits(
+_COMMITS = """
+CREATE TABLE commits(
     number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
     condemned TEXT, sum INTEGER
 );
@@ -77,16 +76,17 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
 
 def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
-    if has_calls(connection):
-        return
-    standing = read_head(connection, path)
-    extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
-    put_head(connection, standing)
+    if not has_table(connection, "calls"):
+        standing = read_head(connection, path)
+        extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
+        put_head(connection, standing)
+    if not has_table(connection, "commits"):
+        extend(connection, _COMMITS, STATE_FORMAT)
 
 
-def has_calls(connection: apsw.Connection) -> bool:
-    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name='calls'"
-    return bool(connection.execute(query).get)
+def has_table(connection: apsw.Connection, name: str) -> bool:
+    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?"
+    return bool(connection.execute(query, (name,)).get)
 
 
 def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
@@ -108,7 +108,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + _HEAD + _CALLS + LATER_TABLES)
+    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

@@ -23,7 +23,6 @@ from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
-    add_tables,
     damaged,
     explained,
     open_existing,
@@ -31,7 +30,6 @@ from holdfast.engine.sqlite.files import (
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.engine.sqlite.standing import (
-    LATER_TABLES,
     Standing,
     about,
     bring_up_to_date,
@@ -110,7 +108,6 @@ class SqliteState:
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
         bring_up_to_date(self._connection, self.path)
-        add_tables(self._connection, LATER_TABLES)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))

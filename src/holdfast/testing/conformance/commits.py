@@ -96,8 +96,8 @@ def visible(engine: Engine, partition: int = 0) -> object:
         view.letters(),
         [view.answer(p) for p in range(10)],
         view.sent_next(),
-        view.calls(0, 100),
         view.commits(0, 100),
+        view.calls(0, 100),
     )
 
 
