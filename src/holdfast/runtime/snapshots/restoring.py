@@ -17,7 +17,7 @@ from holdfast.runtime.snapshots.chunks import Chunks
 from holdfast.runtime.snapshots.manifest import Manifest, PartitionEntry
 from holdfast.runtime.snapshots.rows import Read, read_rows
 from holdfast.runtime.snapshots.store import SnapshotStore
-from holdfast.stepping.commit import Letter, Record
+from holdfast.stepping.commit import Call, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
@@ -40,7 +40,7 @@ class StoredPartition:
         rows = ((r.name, r.body or b"") for r in self._chunks.rows(entry.base, entry.deltas))
         read = read_rows(rows)
         sources, windows, ordered = read.dedupe
-        found = len(read.records) + len(read.letters)
+        found = len(read.records) + len(read.letters) + len(read.calls)
         found += len(sources) + len(windows) + len(ordered)
         if found != entry.rows:
             raise self._damaged(f"{found} rows of {entry.rows} are here")
@@ -54,6 +54,9 @@ class StoredPartition:
         if [letter.id for letter, _ in letters] != list(range(1, self.facts.head.letters_next)):
             raise self._damaged("dead letters are missing")
         return letters
+
+    def calls(self) -> list[Call]:
+        return self._read.calls
 
     def dedupe(self) -> Dedupe:
         return self._read.dedupe

@@ -19,7 +19,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import open_engine
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, UsageError, YourBug
 from holdfast.runtime.process import Heart, end_with_the_supervisor
-from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Pace, Snapshotter
+from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, PACE, Pace, Snapshotter
 from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.runtime.supervisor import EXIT_REFUSED
 
@@ -38,7 +38,7 @@ def default_store(engine: Engine) -> str:
 class SnapshotThread:
     """Beside the worker thread of `fleet.open`."""
 
-    def __init__(self, engine: Engine, url: str, pace: Pace = Pace()) -> None:
+    def __init__(self, engine: Engine, url: str, pace: Pace = PACE) -> None:
         self._blob = open_blob(url)
         self.snapshotter = Snapshotter(engine, SnapshotStore(self._blob), pace)
         self._stopping = threading.Event()

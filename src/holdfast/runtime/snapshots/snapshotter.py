@@ -38,6 +38,9 @@ class Pace(NamedTuple):
     keeping: Keeping = Keeping()
 
 
+PACE = Pace()
+
+
 class Seen(NamedTuple):
     """How far the fleet was at a time."""
 
@@ -56,7 +59,7 @@ class Snapshotter:
         self,
         engine: Engine,
         store: SnapshotStore,
-        pace: Pace = Pace(),
+        pace: Pace = PACE,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:

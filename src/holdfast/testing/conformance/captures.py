@@ -12,7 +12,7 @@ from holdfast.engine.port import Engine
 from holdfast.errors import OutOfOrder, Rescaling
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing
-from holdfast.testing.conformance.commits import framed, full_commit, letter
+from holdfast.testing.conformance.commits import call, framed, full_commit, letter
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.rescales import extras, key_in, owners, rescale
 from holdfast.testing.conformance.workbench import (
@@ -54,7 +54,7 @@ def rich_engine(bench: Workbench, clock: HandClock) -> Engine:
 
 class CaptureConformance(Workbench):
     @promise("the whole fleet can be captured while it runs", "only with the capability `captures`")
-    @promise("incarnations, positions, dedupe, marks, timers, dead letters, stamps")
+    @promise("incarnations, positions, dedupe, marks, timers, open calls, dead letters, stamps")
     def test_what_is_planted_goes_on_from_there(self) -> None:
         self.needs("captures")
         clock = HandClock()
@@ -66,6 +66,7 @@ class CaptureConformance(Workbench):
         assert after.head() == before.head()
         assert sorted(after.records()) == sorted(before.records()) == sorted(RICH)
         assert after.letters() == [(letter(1), True), (letter(2), False)]
+        assert after.calls(0, 10) == [call(1)]
         assert after.sent_next() == {0: 2}
         assert after.marks() == before.marks() == {"other": 3}
         assert after.incarnation() == before.incarnation()
