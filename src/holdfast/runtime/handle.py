@@ -131,7 +131,7 @@ class Handle:
                 )
 
     def settle(self, *, timeout: float = 60.0) -> None:
-        """Until nothing waits anywhere: inboxes, relays and calls, seen twice. Future timers may."""
+        """Until nothing waits: in inboxes, relays and calls, seen twice. Future timers may."""
         deadline = self._world.monotonic() + timeout
         quiet: object = None
         while True:

@@ -62,7 +62,9 @@ class Heart(threading.Thread):
             time.sleep(HEARTBEAT_SECONDS)
 
 
-def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str, bell: str = "") -> int:
+def run(
+    fleet_reference: str, url: str, memory: str, partitions: str, pipe: str, bell: str = ""
+) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     end_with_the_supervisor()
     heart = Heart(int(pipe))
