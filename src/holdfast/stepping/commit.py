@@ -129,8 +129,8 @@ class Commit:
     redriven: list[int] = field(default_factory=list)
     journalled: Journalled | None = None
     relayed: dict[int, int] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)  # that are open from now on
-    closed: list[str] = field(default_factory=list)  # ids of those that are open no more
+    calls: list[Call] = field(default_factory=list)  # that were made
+    closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
     logs: list[LogLine] = field(default_factory=list)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.model.context import Called, Emitted, Sent
@@ -86,11 +86,7 @@ def message_frame(group: Sequence[Sent], codebook: Codebook) -> Frame:
     )
 
 
-def request(
-    called: Sequence[Called], first: int, closed: Collection[str], codebook: Codebook
-) -> list[Call]:
-    """Calls that are open after the commit. One answered in it already has used up a number: how
-    inputs are cut into commits must not be seen in the numbers."""
+def request(called: Sequence[Called], first: int, codebook: Codebook) -> list[Call]:
     for function, reply in {(one.function, one.reply) for one in called}:
         codebook.know_call(function, reply)
     return [
@@ -108,7 +104,6 @@ def request(
             one.now,
         )
         for number, one in enumerate(called, start=first)
-        if one.id not in closed
     ]
 
 

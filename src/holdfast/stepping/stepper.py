@@ -154,8 +154,7 @@ class Stepper:
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
         issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
         journalled = journal(fold.fired, before.journal_next, self.codebook)
-        called = request(effects.calls, before.calls_next, set(fold.closed), self.codebook)
-        made = {one.id for one in effects.calls}
+        calls = request(effects.calls, before.calls_next, self.codebook)
         moved = fold.position != before.position or records or issued or outgoing or journalled
         head = Head(
             position=fold.position,
@@ -164,7 +163,7 @@ class Stepper:
             letters_next=before.letters_next + len(fold.letters),
             journal_next=before.journal_next + (journalled.count if journalled else 0),
             commits=before.commits + 1,
-            calls_next=before.calls_next + len(effects.calls),
+            calls_next=before.calls_next + len(calls),
         )
         commit = Commit(
             before=before,
@@ -179,8 +178,8 @@ class Stepper:
             redriven=fold.redriven,
             journalled=journalled,
             relayed=relayed,
-            calls=called,
-            closed=[id for id in fold.closed if id not in made],
+            calls=calls,
+            closed=fold.closed,
             logs=list(effects.logs),
         )
         self._keep(commit, agents)

@@ -183,9 +183,9 @@ class MemoryEngine:
         for letter_id in part.dead.keys() & set(commit.redriven):
             part.dead[letter_id] = (part.dead[letter_id][0], True)
         part.answers.update({a.position: a for a in commit.answers})
+        part.opened.update({call.id: call for call in commit.calls})
         for call_id in commit.closed:
             part.opened.pop(call_id, None)
-        part.opened.update({call.id: call for call in commit.calls})
         if commit.issued is not None:
             part.issued.append(commit.issued)
         if commit.journalled is not None:

@@ -215,12 +215,12 @@ class SqliteState:
             many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
 
     def _write_calls(self, closed: list[str], calls: Rows) -> None:
+        if calls:
+            self._connection.executemany("INSERT INTO calls VALUES(?, ?, ?, ?)", calls)
         for call_id in closed:
             self._connection.execute("DELETE FROM calls WHERE id=?", (call_id,))
             if self._connection.changes() != 1:  # left behind, it would be run for ever
                 raise damaged(self.path, f"call {call_id} is not where it was")
-        if calls:
-            self._connection.executemany("INSERT INTO calls VALUES(?, ?, ?, ?)", calls)
 
     def _write_outputs(self, commit: Commit) -> None:
         execute = self._connection.execute

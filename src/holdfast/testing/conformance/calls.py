@@ -43,12 +43,14 @@ class CallConformance(Workbench):
         assert again.view(0).head().calls_next == 4
         assert again.load(owner.claim).head.calls_next == 4
 
-    def test_one_commit_closes_some_and_opens_others(self) -> None:
+    def test_one_commit_closes_older_calls_and_its_own(self) -> None:
+        """Its own, where it has folded the reply too: a backlog folded again, say."""
         engine = self.engine()
         owner = Owner.of(engine)
-        first = opened(owner, 1)
-        owner.commit(calls=[call(2)], closed=[first[0].id], head={"calls_next": 3})
-        assert engine.view(0).calls(0, 10) == [call(2)]
+        opened(owner, 1)
+        made = [call(2), call(3), call(4)]
+        owner.commit(calls=made, closed=[call(3).id, call(1).id], head={"calls_next": 5})
+        assert engine.view(0).calls(0, 10) == [call(2), call(4)]
 
     def test_ten_thousand_calls_are_read_in_pages(self) -> None:
         engine = self.engine()
