@@ -73,8 +73,8 @@ class Embedded:
             raise failure
 
     def stop(self) -> None:
-        self._caller.stop()
         self._stopping = True
         self._engine.wake()
         self._thread.join()
+        self._caller.stop()  # after the worker, which rings it
         self._housekeeper.stop()
