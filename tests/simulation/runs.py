@@ -166,6 +166,13 @@ class Run:
         client.next += count
         self._attempt(client, *client.sent[-1])
 
+    def send_last(self, client: Client) -> None:
+        """What nobody takes: nothing follows from it."""
+        rows: list[fleet_v1.Row] = [(client.release.Depot, "d-1", client.release.Level(1.0))]
+        client.sent.append((client.next, rows))
+        client.next += 1
+        self._attempt(client, *client.sent[-1])
+
     def resend(self, client: Client) -> None:
         if client.sent:
             self._attempt(client, *self.draw.choice(client.sent[-5:]))
@@ -388,4 +395,6 @@ def rich_run(seed: int = 28) -> Evidence:
         if step == 190:
             run.rescale(3)
         run.step()
+    run.finished()
+    run.send_last(run.clients[-1])
     return run.finished()
