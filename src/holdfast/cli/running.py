@@ -8,6 +8,7 @@ from types import FrameType
 
 import click
 
+from holdfast.blob.urls import open_blob
 from holdfast.cli.folding import fold_standard_input
 from holdfast.cli.options import engine_option
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -19,6 +20,8 @@ from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Launcher
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
+from holdfast.runtime.snapshots.running import default_store
+from holdfast.runtime.snapshots.snapshotter import PACE
 
 
 @click.command()
@@ -33,9 +36,27 @@ from holdfast.runtime.schemas import agree, check_agents, states_in_use
 @click.option(
     "--memory-max", type=click.IntRange(0), default=0, metavar="BYTES", help="Of each worker."
 )
+@click.option(
+    "--snapshots",
+    metavar="URL",
+    help="Where snapshots go: file:PATH or s3://bucket/prefix; beside the data unless given, or "
+    "none.",
+)
+@click.option("--snapshot-events", type=click.IntRange(1), default=PACE.events, show_default=True)
+@click.option(
+    "--snapshot-seconds", type=click.FloatRange(1.0), default=PACE.seconds, show_default=True
+)
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
-    url: str, fleet: str, workers: int, partitions: int | None, memory_max: int, port: int | None
+    url: str,
+    fleet: str,
+    workers: int,
+    partitions: int | None,
+    memory_max: int,
+    snapshots: str | None,
+    snapshot_events: int,
+    snapshot_seconds: float,
+    port: int | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
 
@@ -52,11 +73,20 @@ def run(
     if parse(url).scheme == "memory":
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
     else:
-        _supervise(fleet, url, workers, partitions, memory_max)
+        if snapshots not in (None, "none"):
+            open_blob(snapshots).close()  # a mistake in the URL is told before anything starts
+        pace = [str(snapshot_events), str(snapshot_seconds)]
+        _supervise(fleet, url, workers, partitions, memory_max, snapshots, pace)
 
 
 def _supervise(
-    reference: str, url: str, workers: int, partitions: int | None, memory_max: int
+    reference: str,
+    url: str,
+    workers: int,
+    partitions: int | None,
+    memory_max: int,
+    snapshots: str | None,
+    pace: list[str],
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code and data fit, 4 supervise until told."""
     fleet = load_fleet(reference)
@@ -74,7 +104,8 @@ def _supervise(
             )
         _check_fit(fleet, engine)
         calls = bool(fleet.calls) or has_open_calls(engine)
-        launcher = Launcher(reference, url, workers, numbers, memory_max, calls)
+        wanted = [] if snapshots == "none" else [snapshots or default_store(engine), *pace]
+        launcher = Launcher(reference, url, workers, numbers, memory_max, calls, wanted)
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()

@@ -9,6 +9,7 @@ import time
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.driving import CallerThread
+from holdfast.runtime.snapshots.embedded import SnapshotThread
 from holdfast.runtime.worker import Worker
 
 MAINTAIN_SECONDS = 1.0
@@ -39,13 +40,18 @@ class Housekeeper:
 
 
 class Embedded:
-    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+    def __init__(self, fleet: FleetModel, engine: Engine, snapshots: str | None = None) -> None:
         self._engine = engine
         numbers = engine.catalog.layout.numbers
         self._caller = CallerThread(fleet, engine)
         try:
             self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
             self._worker.tick()  # claim here, so that what is wrong is the caller's exception
+        except BaseException:
+            self._caller.stop()
+            raise
+        try:
+            self._snapshots = SnapshotThread(engine, snapshots) if snapshots else None
         except BaseException:
             self._caller.stop()
             raise
@@ -73,6 +79,8 @@ class Embedded:
             raise failure
 
     def stop(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.stop()
         self._caller.stop()
         self._stopping = True
         self._engine.wake()

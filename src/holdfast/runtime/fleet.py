@@ -17,15 +17,24 @@ class Fleet(FleetModel):
     """The agents that work together. `open` folds in this process, `connect` beside another."""
 
     def open(
-        self, url: str = DEFAULT_URL, *, partitions: int = 1, faults: FaultPoints = no_faults
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        partitions: int = 1,
+        snapshots: str | None = None,
+        faults: FaultPoints = no_faults,
     ) -> Live:
-        """Hold the fleet's data and fold it on a background thread until closed."""
+        """Hold the fleet's data and fold it on a background thread until closed.
+
+        With `snapshots`, a store such as file:PATH or s3://bucket/prefix, another thread takes
+        snapshots.
+        """
         check_not_importing()
         engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
         try:
             if isinstance(engine, SqliteEngine):
                 engine.holder.acquire()
-            embedded = Embedded(self, engine)
+            embedded = Embedded(self, engine, snapshots)
             try:
                 return Live(self, engine, embedded)
             except BaseException:

@@ -1,7 +1,7 @@
 """Real processes for the supervisor, and the loop that keeps it turning.
 
-Beside the workers there may be a caller, the process that runs calls. It has a supervisor of the
-same kind to itself, and starts when the fleet has calls to run.
+Beside the workers there may be a caller, the process that runs calls, and a snapshotter. Each has a
+supervisor of the same kind to itself. The caller starts when the fleet has calls to run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from holdfast.runtime.calling.driving import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
+SNAPSHOTS_AFTER_SECONDS = 5.0  # the workers start first; who runs for less needs no snapshot
 FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended
 
 
@@ -83,13 +84,24 @@ class Launcher:
         partitions: Sequence[int],
         memory_bytes_max: int = 0,
         calls: bool = False,
+        snapshots: Sequence[str] = (),
     ) -> None:
-        """With `calls` a caller is started at once, otherwise when the first call is committed."""
+        """With `calls` a caller is started at once, otherwise when the first call is committed.
+
+        `snapshots` are what the snapshotter is given (runtime/snapshots/running.py), if any.
+        """
         self._arguments = [fleet, url, str(memory_bytes_max)]
         self._bell = new_bell()
         self._calls = calls
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
         self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
+        self._snapshots = list(snapshots)
+        number = 1 if snapshots else 0
+        self.snapshotters = Supervisor(
+            self._spawn_snapshotter, number, [0], time.monotonic, role="snapshotter"
+        )
+        for post in self.snapshotters.posts:
+            post.start_after = time.monotonic() + SNAPSHOTS_AFTER_SECONDS
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
@@ -98,6 +110,10 @@ class Launcher:
 
     def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
         return Child("holdfast.runtime.calling.process", self._arguments[:2], self._bell)
+
+    def _spawn_snapshotter(self, number: int, partitions: Sequence[int]) -> Child:
+        arguments = [self._arguments[1], *self._snapshots]
+        return Child("holdfast.runtime.snapshots.running", arguments, self._bell)
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -113,6 +129,7 @@ class Launcher:
                 self._tick()
                 self._sleep(HEARTBEAT_SECONDS)
             self.callers.stop()
+            self.snapshotters.stop()
             self.supervisor.stop()
             deadline = time.monotonic() + FINISH_SECONDS
             while not self._stopped and time.monotonic() < deadline:
@@ -120,20 +137,23 @@ class Launcher:
                 self._sleep(0.02)
         finally:
             self.callers.kill()
+            self.snapshotters.kill()
             self.supervisor.kill()
             os.close(self._bell)
 
     def _tick(self) -> None:
         self.supervisor.tick()
+        self.snapshotters.tick()
         if self._calls:
             self.callers.tick()
 
     @property
     def _stopped(self) -> bool:
-        return self.supervisor.stopped and self.callers.stopped
+        return all(s.stopped for s in (self.supervisor, self.callers, self.snapshotters))
 
     def _sleep(self, seconds: float) -> None:
-        children = [p.process for p in (*self.supervisor.posts, *self.callers.posts)]
+        posts = (*self.supervisor.posts, *self.callers.posts, *self.snapshotters.posts)
+        children = [post.process for post in posts]
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
         if not self._calls:
             pipes.append(self._bell)
