@@ -8,6 +8,7 @@ import time
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.archiving.running import Archiver
 from holdfast.runtime.worker import Worker
 
 MAINTAIN_SECONDS = 1.0
@@ -38,12 +39,13 @@ class Housekeeper:
 
 
 class Embedded:
-    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+    def __init__(self, fleet: FleetModel, engine: Engine, archiver: Archiver | None = None) -> None:
         self._engine = engine
         self._worker = Worker(fleet, engine, engine.catalog.layout.numbers)
         self._worker.tick()  # claim here, so that what is wrong is the caller's exception
         self._failure: BaseException | None = None
         self._stopping = False
+        self._archiver = archiver
         self._housekeeper = Housekeeper(engine)
         self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
         self._thread.start()
@@ -68,4 +70,6 @@ class Embedded:
         self._stopping = True
         self._engine.wake()
         self._thread.join()
+        if self._archiver is not None:
+            self._archiver.stop()
         self._housekeeper.stop()

@@ -1,4 +1,4 @@
-"""Real worker processes for the supervisor, and the loop that keeps it turning."""
+"""Real processes for supervisors, workers and helpers, and the loop that keeps them turning."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
@@ -17,14 +18,14 @@ FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is en
 
 
 class Child:
-    """One worker process and the pipe its heartbeats come through."""
+    """One process and the pipe its heartbeats come through."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str]) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.runtime.process", *arguments, str(theirs)],
+                [sys.executable, "-m", module, *arguments, str(theirs)],
                 pass_fds=[theirs],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
@@ -67,8 +68,16 @@ class Child:
         self._close_pipe()
 
 
+class Helper(NamedTuple):
+    """A process beside the workers: started before them, kept running, stopped after them."""
+
+    noun: str
+    module: str
+    arguments: Sequence[str]
+
+
 class Launcher:
-    """`holdfast run`: a supervisor over real processes until told to stop."""
+    """`holdfast run`: supervisors over real processes until told to stop."""
 
     def __init__(
         self,
@@ -77,13 +86,16 @@ class Launcher:
         workers: int,
         partitions: Sequence[int],
         memory_bytes_max: int = 0,
+        helpers: Sequence[Helper] = (),
     ) -> None:
         self._arguments = [fleet, url, str(memory_bytes_max)]
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
+        self.helpers = [_helping(helper) for helper in helpers]
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
-        return Child([*self._arguments, ",".join(map(str, partitions))])
+        shares = ",".join(map(str, partitions))
+        return Child("holdfast.runtime.process", [*self._arguments, shares])
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -93,20 +105,37 @@ class Launcher:
         return self.supervisor.posts
 
     def run(self) -> None:
-        """Until `stop`; a worker's end or heartbeat wakes the loop through its pipe."""
+        """Until `stop`; a process's end or heartbeat wakes the loop through its pipe."""
+        everybody = [*self.helpers, self.supervisor]
         try:
             while not self._stopping.is_set():
-                self.supervisor.tick()
+                for supervisor in everybody:
+                    supervisor.tick()
                 self._sleep(HEARTBEAT_SECONDS)
-            self.supervisor.stop()
-            deadline = time.monotonic() + FINISH_SECONDS
-            while not self.supervisor.stopped and time.monotonic() < deadline:
-                self.supervisor.tick()
-                self._sleep(0.02)
+            for stage in ([self.supervisor], self.helpers):
+                self._finish(stage)
         finally:
-            self.supervisor.kill()
+            for supervisor in everybody:
+                supervisor.kill()
+
+    def _finish(self, stage: Sequence[Supervisor]) -> None:
+        for supervisor in stage:
+            supervisor.stop()
+        deadline = time.monotonic() + FINISH_SECONDS
+        while not all(one.stopped for one in stage) and time.monotonic() < deadline:
+            for supervisor in stage:
+                supervisor.tick()
+            self._sleep(0.02)
 
     def _sleep(self, seconds: float) -> None:
-        children = [post.process for post in self.supervisor.posts]
+        everybody = [*self.helpers, self.supervisor]
+        children = [post.process for one in everybody for post in one.posts]
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
         select.select(pipes, [], [], seconds)
+
+
+def _helping(helper: Helper) -> Supervisor:
+    def spawn(number: int, partitions: Sequence[int]) -> Child:
+        return Child(helper.module, helper.arguments)
+
+    return Supervisor(spawn, 1, [0], time.monotonic, helper.noun)

@@ -61,7 +61,7 @@ class Heart(threading.Thread):
 
 def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    _end_with_the_supervisor()
+    end_with_the_supervisor()
     heart = Heart(int(pipe))
     heart.start()
     if int(memory):
@@ -81,7 +81,7 @@ def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str)
     return EXIT_FENCED if worker.fenced else 0
 
 
-def _end_with_the_supervisor() -> None:
+def end_with_the_supervisor() -> None:
     """The kernel ends us when our parent dies, also while we are stopped and cannot notice."""
     supervisor = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
