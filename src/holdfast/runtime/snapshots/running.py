@@ -10,13 +10,12 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from types import FrameType
 
 from holdfast.blob.urls import open_blob
-from holdfast.engine.port import Engine
-from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import open_engine
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError
 from holdfast.runtime.process import Heart, end_with_the_supervisor
 from holdfast.runtime.snapshots.snapshotter import (
     LOOK_SECONDS,
@@ -29,14 +28,12 @@ from holdfast.runtime.snapshots.store import SnapshotStore
 NICENESS = 10  # on a busy machine the workers come first
 
 
-def default_store(engine: Engine) -> str:
+def default_store(root: Path) -> str:
     """Beside the data: against mistakes, not against the loss of the disk."""
-    if not isinstance(engine, SqliteEngine):
-        raise UsageError("memory: keeps no snapshots by itself: name a place with snapshots=URL")
-    return f"file:{engine.root / 'snapshots'}"
+    return f"file:{root / 'snapshots'}"
 
 
-def run(url: str, store: str, events: str, seconds: str, pipe: str, bell: str = "") -> int:
+def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     end_with_the_supervisor()
     Heart(int(pipe)).start()
@@ -63,7 +60,7 @@ def run(url: str, store: str, events: str, seconds: str, pipe: str, bell: str = 
 def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     try:
-        return run(*sys.argv[1:7])
+        return run(*sys.argv[1:6])
     except HoldfastError as error:
         # The fleet goes on without snapshots, and is told again and again, but not all the time.
         print(f"holdfast: no snapshots: {error}", file=sys.stderr)
