@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +12,17 @@ import click
 
 from holdfast.cli.options import Command, engine_option
 from holdfast.cli.output import moment, print_json, print_table
+from holdfast.cli.times import parse_time
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.model.fleet import FleetModel
+    from holdfast.runtime.snapshots.forwarding import Point
     from holdfast.runtime.snapshots.manifest import Manifest
     from holdfast.runtime.snapshots.store import SnapshotStore
+
+
+SECONDS_MIN = 100_000_000  # a smaller number is a position, not a time since 1970
 
 
 def store_option(command: Command) -> Command:
@@ -232,9 +238,10 @@ def restore(
     partitions: int | None,
     fleet: str | None,
 ) -> None:
-    """Make a directory of the backup at URL: its newest snapshot and, with FLEET, the log behind it.
+    """Make a directory of the backup at URL: the newest snapshot, and the log behind it.
 
-    With --until, the newest snapshot before that point and the log up to it.
+    With --until, the newest snapshot before that point and the log up to it. With FLEET the log is
+    folded as it was then; without it, it waits to be folded.
     """
     with _opened(store, url) as opened:
         _restore(opened, None, target, until, partitions, fleet, None)
@@ -251,12 +258,31 @@ def _restore(
 ) -> None:
     from holdfast.runtime.faulting import faults_from_environment
     from holdfast.runtime.loading import load_fleet
-    from holdfast.runtime.snapshots.backing import Request, run
+    from holdfast.runtime.snapshots.backing import Request, restore_to
 
     loaded: FleetModel | None = load_fleet(fleet) if fleet is not None else None
     if loaded is None and (until is not None or partitions is not None):
         option = "--until" if until is not None else "--partitions"
         raise UsageError(f"{option} folds events, which needs the fleet's code: add fleet.py")
-    request = Request(name, Path(target), until, partitions, loaded, url)
-    done = run(store, request, faults_from_environment())
-    click.echo(done)
+    point = None if until is None else _point(store, until, url)
+    request = Request(Path(target), name, point, partitions, loaded, url)
+    done = restore_to(store, request, faults_from_environment())
+    click.echo(
+        f"{done.manifest.fleet} is in {target}: {done}; run it with --engine sqlite:{target}"
+    )
+
+
+def _point(store: SnapshotStore, until: str, url: str | None) -> Point:
+    """PARTITION:NUMBER, a bare position where there is one partition, or a time."""
+    from holdfast.runtime.snapshots.backing import time_of
+    from holdfast.runtime.snapshots.forwarding import Point
+
+    partition, colon, number = until.partition(":")
+    if colon and partition.isdigit() and number.isdigit():
+        return time_of(store, int(partition), int(number), url)
+    if until.isdigit() and int(until) < SECONDS_MIN:
+        newest = store.newest()
+        if newest is None or len(newest.partitions) != 1:
+            raise UsageError(f"position {until} of which partition? write PARTITION:NUMBER")
+        return time_of(store, newest.partitions[0].number, int(until), url)
+    return Point(parse_time(until, time.time()))
