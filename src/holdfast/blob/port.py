@@ -28,7 +28,7 @@ from typing import Protocol
 
 from holdfast.errors import UsageError
 
-OBJECT_BYTES_MAX = 64 * 1024 * 1024  # one request of S3: 30 s at 2.2 MB/s
+OBJECT_BYTES_MAX = 128 * 1024 * 1024  # one request of S3: 60 s at 2.2 MB/s
 NAME_BYTES_MAX = 512
 PATIENCE_SECONDS = 10.0
 _SEGMENT = re.compile(r"[A-Za-z0-9_~=+@,-][A-Za-z0-9._~=+@,-]*")  # no "." first: those are ours

@@ -50,12 +50,17 @@ COMMANDS = {
     "export": Entry(
         "holdfast.cli.exporting:export", "Copy events, states or actions to files or a database."
     ),
+    "snapshot": Entry(
+        "holdfast.cli.snapshots:snapshot", "Make, list, verify and restore snapshots."
+    ),
+    "backup": Entry("holdfast.cli.snapshots:backup", "Bring a snapshot and the log elsewhere."),
+    "restore": Entry("holdfast.cli.snapshots:restore", "Make a directory of a backup."),
     "simulate": Entry(
         "holdfast.cli.simulating:simulate", "Run a fleet in virtual time, under faults."
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("snapshot", "replay", "fork", "query", "bench")
+LATER = ("replay", "fork", "query", "bench")
 
 
 class Commands(click.Group):

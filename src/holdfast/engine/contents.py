@@ -53,8 +53,8 @@ class Facts(NamedTuple):
 class PartitionContents(Protocol):
     """One live partition, until its contents are closed."""
 
-    @property
-    def facts(self) -> Facts: ...
+    facts: Facts
+
     def records(self) -> Iterator[Record]: ...
     def letters(self) -> list[tuple[Letter, bool]]: ...
     def calls(self) -> list[Call]: ...  # the open ones

@@ -8,7 +8,9 @@ import time
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.archiving.running import Archiver
 from holdfast.runtime.calling.driving import CallerThread
+from holdfast.runtime.snapshots.embedded import SnapshotThread
 from holdfast.runtime.worker import Worker
 
 MAINTAIN_SECONDS = 1.0
@@ -39,18 +41,26 @@ class Housekeeper:
 
 
 class Embedded:
-    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        engine: Engine,
+        archiver: Archiver | None = None,
+        snapshots: str | None = None,
+    ) -> None:
         self._engine = engine
         numbers = engine.catalog.layout.numbers
         self._caller = CallerThread(fleet, engine)
         try:
             self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
             self._worker.tick()  # claim here, so that what is wrong is the caller's exception
+            self._snapshots = SnapshotThread(engine, snapshots) if snapshots else None
         except BaseException:
             self._caller.stop()
             raise
         self._failure: BaseException | None = None
         self._stopping = False
+        self._archiver = archiver
         self._housekeeper = Housekeeper(engine)
         self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
         self._thread.start()
@@ -73,8 +83,12 @@ class Embedded:
             raise failure
 
     def stop(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.stop()
         self._stopping = True
         self._engine.wake()
         self._thread.join()
         self._caller.stop()  # after the worker, which rings it
+        if self._archiver is not None:
+            self._archiver.stop()
         self._housekeeper.stop()

@@ -1,7 +1,7 @@
-"""Real processes for the supervisor, and the loop that keeps it turning.
+"""Real processes for supervisors, workers and helpers, and the loop that keeps them turning.
 
-Beside the workers there may be a caller, the process that runs calls. It has a supervisor of the
-same kind to itself, and starts when the fleet has calls to run.
+Beside the workers there may be a caller, the process that runs calls: it starts when the fleet has
+calls to run. Helpers copy what the workers have made: the log, snapshots.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.runtime.calling.driving import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
@@ -22,15 +23,16 @@ FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is en
 
 
 class Child:
-    """One worker or caller and the pipe its heartbeats come through."""
+    """One process and the pipe its heartbeats come through."""
 
-    def __init__(self, module: str, arguments: Sequence[str], bell: int) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], bell: int | None = None) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
+        passed = [theirs] if bell is None else [theirs, bell]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments, str(theirs), str(bell)],
-                pass_fds=[theirs, bell],
+                [sys.executable, "-m", module, *arguments, *map(str, passed)],
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
             )
@@ -72,8 +74,17 @@ class Child:
         self._close_pipe()
 
 
+class Helper(NamedTuple):
+    """A process beside the workers: started before them, kept running, stopped after them."""
+
+    noun: str
+    module: str
+    arguments: Sequence[str]
+    after_seconds: float = 0.0  # the workers come first
+
+
 class Launcher:
-    """`holdfast run`: a supervisor over real processes until told to stop."""
+    """`holdfast run`: supervisors over real processes until told to stop."""
 
     def __init__(
         self,
@@ -83,6 +94,7 @@ class Launcher:
         partitions: Sequence[int],
         memory_bytes_max: int = 0,
         calls: bool = False,
+        helpers: Sequence[Helper] = (),
     ) -> None:
         """With `calls` a caller is started at once, otherwise when the first call is committed."""
         self._arguments = [fleet, url, str(memory_bytes_max)]
@@ -90,6 +102,7 @@ class Launcher:
         self._calls = calls
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
         self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
+        self.helpers = [_helping(helper) for helper in helpers]
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
@@ -107,36 +120,46 @@ class Launcher:
         return self.supervisor.posts
 
     def run(self) -> None:
-        """Until `stop`; a worker's end or heartbeat wakes the loop through its pipe."""
+        """Until `stop`; a process's end or heartbeat wakes the loop through its pipe."""
         try:
             while not self._stopping.is_set():
-                self._tick()
+                for supervisor in self._at_work():
+                    supervisor.tick()
                 self._sleep(HEARTBEAT_SECONDS)
-            self.callers.stop()
-            self.supervisor.stop()
-            deadline = time.monotonic() + FINISH_SECONDS
-            while not self._stopped and time.monotonic() < deadline:
-                self._tick()
-                self._sleep(0.02)
+            for stage in ([self.callers, self.supervisor], self.helpers):
+                self._finish(stage)
         finally:
-            self.callers.kill()
-            self.supervisor.kill()
+            for supervisor in (self.callers, self.supervisor, *self.helpers):
+                supervisor.kill()
             os.close(self._bell)
 
-    def _tick(self) -> None:
-        self.supervisor.tick()
-        if self._calls:
-            self.callers.tick()
+    def _at_work(self) -> list[Supervisor]:
+        callers = [self.callers] if self._calls else []
+        return [*self.helpers, self.supervisor, *callers]
 
-    @property
-    def _stopped(self) -> bool:
-        return self.supervisor.stopped and self.callers.stopped
+    def _finish(self, stage: Sequence[Supervisor]) -> None:
+        for supervisor in stage:
+            supervisor.stop()
+        deadline = time.monotonic() + FINISH_SECONDS
+        while not all(one.stopped for one in stage) and time.monotonic() < deadline:
+            for supervisor in stage:
+                supervisor.tick()
+            self._sleep(0.02)
 
     def _sleep(self, seconds: float) -> None:
-        children = [p.process for p in (*self.supervisor.posts, *self.callers.posts)]
+        children = [post.process for one in self._at_work() for post in one.posts]
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
         if not self._calls:
             pipes.append(self._bell)
         readable, _, _ = select.select(pipes, [], [], seconds)
         if self._bell in readable:
             self._calls = True  # the bell goes on ringing for the caller, who silences it
+
+
+def _helping(helper: Helper) -> Supervisor:
+    def spawn(number: int, partitions: Sequence[int]) -> Child:
+        return Child(helper.module, helper.arguments)
+
+    supervisor = Supervisor(spawn, 1, [0], time.monotonic, helper.noun)
+    supervisor.posts[0].start_after = time.monotonic() + helper.after_seconds
+    return supervisor

@@ -89,10 +89,10 @@ def store_at(folder: Path) -> SnapshotStore:
 
 
 def create(data: Path, store: SnapshotStore, name: str | None = None) -> Made:
-    """As the command line does it: a process of its own beside the one that folds."""
+    """As the command line does it: another process, of which nobody else remembers anything."""
     engine = SqliteEngine(data)
     try:
-        return Creation(engine, store).run(name)
+        return Creation(engine, SnapshotStore(store.blob)).run(name)
     finally:
         engine.close()
 
@@ -101,17 +101,28 @@ def tokens(live: Live) -> int:
     return sum(truck.tokens for _, truck in live.states(Truck))
 
 
+def agents(engine: SqliteEngine) -> list[tuple[object, ...]]:
+    """Every agent with its timers and all; only when it was last stored depends on the commits."""
+    numbers = engine.catalog.layout.numbers
+    return sorted(record[:6] for n in numbers for record in engine.view(n).records())
+
+
 def picture(data: Path) -> object:
-    """Everything that a snapshot keeps, of a directory at rest."""
+    """Everything that a snapshot keeps, of a directory at rest; incarnations by number."""
     engine = SqliteEngine(data)
     try:
         contents = engine.capture()
         try:
+            names = {part.facts.incarnation: str(part.facts.number) for part in contents.partitions}
             return [
                 (
-                    part.facts,
+                    part.facts._replace(
+                        incarnation=names[part.facts.incarnation],
+                        marks={names[source]: n for source, n in part.facts.marks.items()},
+                    ),
                     sorted(part.records()),
                     part.letters(),
+                    part.calls(),
                     part.outbox(),
                     list(part.frames()),
                     part.dedupe(),

@@ -39,6 +39,8 @@ class FixedView(SqliteView):
 
 
 class CapturedPartition:
+    facts: Facts
+
     def __init__(self, folder: Path, number: int, slots: range, inbox: SqliteInbox) -> None:
         self._folder = folder / "inbox"
         self._number = number

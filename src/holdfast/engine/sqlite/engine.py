@@ -319,6 +319,13 @@ class SqliteEngine:
 
     # Upkeep.
 
+    def keep_from(self, partition: int, position: int | None) -> None:
+        """Retention by age leaves events from there on; past `retain_bytes` they go all the same.
+
+        In every process, until it is said again; None ends it.
+        """
+        self._inbox(partition).kept.set(position)
+
     def maintain(self) -> None:
         """Every partition, also if another one has trouble; then the first trouble is raised."""
         with self._tidying:  # two at once would find files gone under their hands

@@ -47,7 +47,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
     slots: tuple[int, int]
     incarnation: str
     generation: int
-    head: dict[str, float]
+    head: dict[str, int | float]
     next: int
     stamp: tuple[float, float, str]
     sent_next: dict[int, int] = {}

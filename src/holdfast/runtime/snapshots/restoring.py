@@ -7,10 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.contents import Facts, Outbox, PartitionContents
+from holdfast.engine.contents import Contents, Facts, Outbox, PartitionContents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.folders import fresh_incarnation
 from holdfast.engine.sqlite.planting import check_place
 from holdfast.errors import DamagedData
 from holdfast.runtime.snapshots.chunks import Chunks
@@ -111,7 +112,7 @@ class Verified(NamedTuple):
 
 def verify(store: SnapshotStore, name: str, fleet: str | None = None) -> Verified:
     """Read all of it, as a restore would. Raises DamagedData with what is wrong."""
-    manifest = _manifest(store, name, fleet)
+    manifest = manifest_of(store, name, fleet)
     agents = waiting = 0
     for partition in StoredContents(store, manifest).partitions:
         agents += sum(1 for _ in partition.records())
@@ -137,12 +138,24 @@ def restore(
 ) -> Manifest:
     """The fleet as it was when the snapshot was taken, in a new directory. No user code is run."""
     check_place(root)
-    manifest = _manifest(store, name, fleet)
-    SqliteEngine.plant(root, StoredContents(store, manifest), faults)
+    manifest = manifest_of(store, name, fleet)
+    contents = StoredContents(store, manifest)
+    renew(contents)
+    SqliteEngine.plant(root, contents, faults)
     return manifest
 
 
-def _manifest(store: SnapshotStore, name: str, fleet: str | None) -> Manifest:
+def renew(contents: Contents) -> None:
+    """New incarnations for what will live a life of its own, and marks that know them."""
+    parts = contents.partitions
+    names = {p.facts.incarnation: fresh_incarnation(p.facts.number) for p in parts}
+    for part in parts:
+        facts = part.facts
+        marks = {names.get(source, source): last for source, last in facts.marks.items()}
+        part.facts = facts._replace(incarnation=names[facts.incarnation], marks=marks)
+
+
+def manifest_of(store: SnapshotStore, name: str, fleet: str | None) -> Manifest:
     manifest = store.load(store.find(name))
     if fleet is not None:
         store.check_fleet(manifest, fleet)

@@ -86,6 +86,9 @@ class Snapshotter:
                 self._looked = seen  # the commits before a snapshot are those shortly before
             return False
         try:
+            if self._last is None and self._is_saved(seen):
+                self._last = seen
+                return False
             self.made = self._creation.run()
             self.trouble = None
         except HoldfastError as trouble:
@@ -112,6 +115,14 @@ class Snapshotter:
             return False
         enough = seen.events - last.events >= self._pace.events * self.stretch
         return enough or seen.at - last.at >= self._pace.seconds * self.stretch
+
+    def _is_saved(self, seen: Seen) -> bool:
+        """Whether the newest snapshot, of an earlier run, has all there is."""
+        newest = self._store.newest()
+        if newest is None or newest.layout.numbers != seen.partitions:
+            return False
+        self._store.check_fleet(newest, self._engine.catalog.fleet)
+        return sum(entry.facts.head.commits for entry in newest.partitions) == seen.commits
 
     def _judge(self, before: Seen, after: Seen) -> None:
         """Slower commits with nothing waiting are only a quiet moment."""
