@@ -124,8 +124,8 @@ class History:
         if found is None:
             return ""
         position, now = found
-        at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"history begins at position {position} ({at}): what was before is past retention"
+        begins = f"history begins at position {position} ({written(now)})"
+        return f"{begins}: what was before is past retention"
 
     def first_kept(self) -> tuple[int, float] | None:
         """The position and time at which what is kept begins; None if it is all there."""
@@ -140,6 +140,14 @@ class History:
             at = (self.end.position, self.end.now) if first is None else (first.position, first.now)
             return max((position, stamp), at)
         return (position, stamp) if position > 0 else None
+
+
+def written(time: float) -> str:
+    """A time as the command line takes it; one that no calendar has, as seconds."""
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g}"
 
 
 def all_slots(catalog: Catalog) -> dict[int, range]:

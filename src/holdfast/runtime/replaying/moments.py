@@ -6,14 +6,18 @@ leave behind is the time: a timer of another agent may have moved it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+
 from holdfast.engine.port import Engine
+from holdfast.engine.stamping import system_clock
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.reading import partitions_of
 from holdfast.runtime.replaying.comparing import Difference, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
-from holdfast.runtime.replaying.history import History
+from holdfast.runtime.replaying.history import History, written
 from holdfast.runtime.replaying.recorded import Output, actions_in, actions_of, same_letter
 from holdfast.runtime.replaying.replay import Replay, Start, Taken
 from holdfast.runtime.replaying.values import Values, first_field, text_of
@@ -77,6 +81,30 @@ class Past:
         return first_field(
             self.values.agent(committed), self.values.agent(replay.record(self.agent, self.key))
         )
+
+
+def state_at(
+    fleet: Callable[[], tuple[FleetModel, Codebook]],
+    engine: Engine,
+    agent: str,
+    key: str,
+    moment: float | datetime,
+) -> Record | None:
+    """The agent as it was at a time. One that has not changed since needs no `fleet`."""
+    time = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+    who = f"{agent}/{key}"
+    if not time <= system_clock().wall:
+        raise UsageError(f"{who} at {written(time)}: that is in the future: give a time before now")
+    numbers = partitions_of(engine.catalog, key)
+    committed = engine.view(numbers[-1]).record(agent, key)
+    if committed is not None and committed.updated <= time:
+        return committed
+    oldest = History(engine, numbers[0])
+    first = next(oldest.frames(oldest.view.inbox_first()), None)
+    if first is None or time < first.stamp:
+        begins = "there is none" if first is None else f"it begins at {written(first.stamp)}"
+        raise UsageError(f"{who} at {written(time)}: that is before the history: {begins}")
+    return record_at(*fleet(), engine, agent, key, time)
 
 
 def record_at(
