@@ -54,6 +54,12 @@ class RecordedEngine(MemoryEngine):
         self.grants_condemned = False
         self.condemned: set[tuple[int, int]] = set()
 
+    def grow(self) -> None:
+        """Logs for partitions that a real rescale has added."""
+        for number in range(len(self.logs), len(self._partitions)):
+            slots = self.catalog.layout.slots_by_number[number]
+            self.logs.append(PartitionLog(number, slots, self._partitions[number].born))
+
     # What a worker does.
 
     def release(self) -> None:

@@ -85,7 +85,7 @@ class Run:
         return Worker(
             RELEASES[self.program].fleet,
             self.engine,
-            range(len(self.engine.logs)),
+            self.engine.catalog.layout.numbers,
             lambda: self.time.clock(ahead),
         )
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
+    "replay": Entry("holdfast.cli.replaying:replay", "Fold history again, and compare."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
@@ -60,7 +61,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("replay", "fork", "query", "bench")
+LATER = ("fork", "query", "bench")
 
 
 class Commands(click.Group):

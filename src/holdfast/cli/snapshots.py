@@ -285,4 +285,4 @@ def _point(store: SnapshotStore, until: str, url: str | None) -> Point:
         if newest is None or len(newest.partitions) != 1:
             raise UsageError(f"position {until} of which partition? write PARTITION:NUMBER")
         return time_of(store, newest.partitions[0].number, int(until), url)
-    return Point(parse_time(until, time.time()))
+    return Point(parse_time(until))
