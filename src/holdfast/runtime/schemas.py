@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.engine.port import Catalog, Engine
 from holdfast.errors import SchemaError
@@ -50,6 +50,26 @@ def register(
     codebook = Codebook(fleet, catalog.schemas(), register_one)
     folded = [*fleet.agents.values(), *fleet.events.values()]
     return codebook, max(codebook.id_of(cls) for cls in folded)
+
+
+def unregistered(fleet: FleetModel, stored: Mapping[int, Schema]) -> Codebook:
+    """The codebook of a program that only reads: classes the data does not know stay with it.
+
+    Raises SchemaError for a class that cannot read what is stored under its name.
+    """
+    known = {(schema.kind, schema.fingerprint): number for number, schema in stored.items()}
+    last = max(known.values(), default=0)
+
+    def number(schema: Schema) -> int:
+        nonlocal last
+        at = (schema.kind, schema.fingerprint)
+        if at not in known:
+            last += 1
+            known[at] = last
+        return known[at]
+
+    everything = {**stored, **{number(schema): schema for schema in fleet.schemas()}}
+    return Codebook(fleet, everything, number)
 
 
 def check_classes(

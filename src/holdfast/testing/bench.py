@@ -16,6 +16,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
+from holdfast.runtime.schemas import unregistered
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Head, Letter, Record
 from holdfast.stepping.frame import Frame
@@ -41,20 +42,7 @@ class Taken(NamedTuple):
 
 def codebook_of(fleet: FleetModel, stored: Mapping[int, Schema] | None = None) -> Codebook:
     """A codebook whose registry is a dictionary; ids of stored schemas stay as they are."""
-    known = {(schema.kind, schema.fingerprint): number for number, schema in (stored or {}).items()}
-    last = max(known.values(), default=0)
-
-    def register(schema: Schema) -> int:
-        nonlocal last
-        at = (schema.kind, schema.fingerprint)
-        if at not in known:
-            last += 1
-            known[at] = last
-        return known[at]
-
-    schemas = dict(stored or {})
-    schemas.update({register(schema): schema for schema in fleet.schemas()})
-    return Codebook(fleet, schemas, register)
+    return unregistered(fleet, stored or {})
 
 
 class Bench:
