@@ -43,6 +43,7 @@ COMMANDS = {
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
+    "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
@@ -51,7 +52,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("snapshot", "replay", "fork", "query", "bench")
+LATER = ("snapshot", "replay", "query", "bench")
 
 
 class Commands(click.Group):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from holdfast.engine import inheritance
 from holdfast.engine.port import Engine
-from holdfast.engine.urls import open_engine
 from holdfast.errors import UsageError, WrongFleet
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout, slot_of
@@ -21,7 +20,6 @@ from holdfast.runtime.forking.outcome import together
 from holdfast.runtime.forking.rounds import Rounds, ask_all
 from holdfast.runtime.forking.track import LetterName, Message
 from holdfast.runtime.forking.workshop import Begin, Outcome, Plan, Workshop
-from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import check_classes
 from holdfast.stepping.commit import Head, Letter, Record
@@ -36,6 +34,7 @@ class Options:
     jobs: int = 0  # 0: one for every core
     keep_actions: bool = False
     compare: bool = True
+    ends: Mapping[int, Head] | None = None  # None: where production stands now
 
 
 class Forked(NamedTuple):
@@ -65,18 +64,6 @@ class Generations:
         return [n for layout in self.layouts for n in layout.numbers]
 
 
-def fork(reference: str, url: str, options: Options) -> Forked:
-    """Fork with the fleet in a file or module, on as many cores as there are."""
-    fleet = load_fleet(reference)
-    if url.startswith("memory:"):
-        raise UsageError("memory: keeps no history: give sqlite:PATH")
-    engine = open_engine(url, fleet.name)
-    try:
-        return fork_engine(fleet, engine, options, reference, url)
-    finally:
-        engine.close()
-
-
 def fork_engine(
     fleet: FleetModel,
     engine: Engine,
@@ -84,7 +71,7 @@ def fork_engine(
     reference: str = "",
     url: str = "",
 ) -> Forked:
-    """The same with what is open already; several processes need a reference and a URL."""
+    """Fold the past with other classes. Several processes need a reference and a URL."""
     chosen = chosen_of(options.agents, fleet)
     if fleet.name != engine.catalog.fleet:
         raise WrongFleet(
@@ -95,7 +82,7 @@ def fork_engine(
         fleet, engine.catalog.schemas(), fleet.schemas(), lambda schema, at: True, ("event",)
     )
     generations = Generations(engine)
-    ends = {n: engine.view(n).head() for n in generations.numbers()}
+    ends = dict(options.ends or {n: engine.view(n).head() for n in generations.numbers()})
     _let_messages_arrive(engine)
     plan = Plan(ends, options.until, options.keep_actions, options.compare)
     most = max(len(layout.partitions) for layout in generations.layouts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -75,7 +76,8 @@ class ForkStepper(Stepper):
             waiting = {(f.agent, f.key, f.name, f.due) for f in item.firings}
             for firing in item.firings:
                 fold.position = firing.position
-                self._fire_own(fold, firing.now, waiting)
+                # What is due at one moment fires in the order in which it is due.
+                self._fire_own(fold, math.nextafter(firing.due, -math.inf), waiting)
                 waiting.discard((firing.agent, firing.key, firing.name, firing.due))
                 if not self._ring(fold, firing, item.stamp):
                     self.unfired.append(firing)
@@ -135,7 +137,7 @@ class ForkStepper(Stepper):
             if entry.name is None:
                 fold._expire(entry, now)
             else:
-                fold._fire(entry, entry.name, now, until)
+                fold._fire(entry, entry.name, now, entry.due)  # no period is skipped
             if len(fold.fired) > fired:
                 self.own.append(wanted)
         for entry in kept:

@@ -16,7 +16,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Values:
-    def __init__(self, schemas: Callable[[], Mapping[int, Schema]], codebook: Codebook) -> None:
+    def __init__(self, schemas: Callable[[], Mapping[int, Schema]], codebook: Codebook | None) -> None:
         self._load = schemas
         self._codebook = codebook
         self._readers: dict[int, tuple[str, UntypedReader]] = {}
@@ -39,6 +39,7 @@ class Values:
         found = dict(self.row(record.schema, record.state))
         found[VERSION] = record.version
         if record.extras:
+            assert self._codebook is not None
             extras = Extras.unpack(record.extras, self._codebook)
             found[PAUSED] = extras.paused
             found[HELD] = [self._event(each.event) for each in extras.held]
@@ -50,6 +51,7 @@ class Values:
 
     def _event(self, event: object) -> list[object]:
         codebook = self._codebook
+        assert codebook is not None
         schema = codebook.id_of(type(event))
         row = UntypedReader(codebook.schema_of(schema)).row(codebook.pack_one(event))
         return [type(event).__name__, row]

@@ -239,6 +239,8 @@ class Workshop:
             self._compare(math.inf)
             made.finish()
             self._compare_ends()
+        else:
+            outcome.records = self.records()
         outcome.totals, outcome.counts, outcome.agents = made.totals, made.counts, made.agents
         outcome.times = {name: list(times) for name, times in made.times.items()}
         outcome.examples = made.examples()
