@@ -45,6 +45,7 @@ COMMANDS = {
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
     "replay": Entry("holdfast.cli.replaying:replay", "Fold history again, and compare."),
+    "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
@@ -61,7 +62,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("fork", "query", "bench")
+LATER = ("query", "bench")
 
 
 class Commands(click.Group):
