@@ -1,5 +1,5 @@
-"""Goal: when a class gets a new version, its table gets new columns and columns wide enough for both;
-nothing that was exported is lost, and Parquet files of both versions read together."""
+"""Goal: when a class gets a new version, its table gets new columns, and columns wide enough for
+both; nothing that was exported is lost, and Parquet files of both versions read together."""
 
 from __future__ import annotations
 
