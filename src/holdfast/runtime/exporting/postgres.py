@@ -201,7 +201,9 @@ def connect(url: str, kind: Kind) -> psycopg.Connection[Any]:
             url, connect_timeout=CONNECT_SECONDS, application_name=f"holdfast export {kind}"
         )
     except psycopg.OperationalError as error:
-        reason = str(error).strip().splitlines()[-1]
+        lines = str(error).strip().splitlines()
+        failed = [line for line in lines if "failed: " in line] or lines[:1]
+        reason = failed[-1].rpartition("failed: ")[2]
         raise Lost(
             f"{shown(url)}: cannot connect ({reason}): check the address, the user and that the "
             "server runs"
