@@ -36,6 +36,17 @@ FIXED = {
     "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
     "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
     "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
+    "size of the reply of one call, bytes": "RESULT_BYTES_MAX",
+    "characters of the error in a `CallFailed`": "CALL_ERROR_LENGTH_MAX",
+    "calls of one function in memory": "CALLS_HELD_MAX",
+    "arguments of one function's calls in memory, bytes": "ARGUMENTS_HELD_BYTES_MAX",
+    "replies that wait for their inbox": "ANSWERS_WAITING_MAX",
+    "replies that wait for their inbox, bytes": "ANSWERS_WAITING_BYTES_MAX",
+    "pause before the next attempt of a call, seconds": "PAUSE_SECONDS_MAX",
+    "import of a function's module, seconds": "IMPORT_SECONDS_MAX",
+    "time an async function may block its event loop, seconds": "LOOP_SECONDS_MAX",
+    "silence of the process of async functions, seconds": "SILENT_SECONDS_MAX",
+    "time an async function has to end when it is cancelled, seconds": "CANCEL_SECONDS_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
@@ -47,9 +58,11 @@ INNER = {
     "IDLE_SECONDS_MAX",
     "NAME_BYTES_MAX",
     "OBJECT_BYTES_MAX",
+    "MESSAGE_BYTES_MAX",
     "REASONS_MAX",
     "WAL_BYTES_MAX",
     "READERS_MAX",
+    "WAIT_SECONDS_MAX",
     "_ROUTES_MAX",
 }
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
