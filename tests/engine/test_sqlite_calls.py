@@ -1,5 +1,5 @@
-"""Goal: a directory of before there were calls gets what it lacks with its first claim, and no call is
-lost or left behind in silence."""
+"""Goal: a directory of before there were calls gets what it lacks with its first claim, and no call
+is lost or left behind in silence."""
 
 from __future__ import annotations
 
