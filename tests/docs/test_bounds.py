@@ -52,6 +52,7 @@ FIXED = {
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
     "ATTEMPTS_MAX",
+    "BODY_BYTES_MAX",
     "BYTES_PER_READ_MAX",
     "DELTAS_MAX",
     "DELTA_BYTES_MAX",
