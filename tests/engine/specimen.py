@@ -135,6 +135,7 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
     yield "actions", partial(view.actions, 0, 100)
     yield "journal", partial(view.journal, 0, 100)
     yield "commits", partial(view.commits, 0, 100)
+    yield "undone", view.undone
     yield "calls", partial(view.calls, 0, 100)
     for n in range(AGENTS):
         yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")

@@ -115,6 +115,15 @@ class Head(NamedTuple):
     calls_next: int = 1
 
 
+class Undone(NamedTuple):
+    """An action that was compensated: an operator had its declared undo issued."""
+
+    id: str
+    key: str  # of the agent that issued both
+    now: float
+    why: str
+
+
 class CommitNote(NamedTuple):
     """What is kept of every commit, so that a replay can make the same ones and compare them."""
 
@@ -142,6 +151,7 @@ class Commit:
     relayed: dict[int, int] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # that were made
     closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
+    undone: list[Undone] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     condemned: str = ""
 

@@ -324,6 +324,7 @@ _OUTPUTS = {
     "answers": "position, now, body, sum",
     "calls": "number, id, body, sum",
     "commits": "number, position, fired, now, states, condemned, sum",
+    "undone": "id, key, now, why, sum",
     "sent": "destination, next, sum",
     "about": "name, value, sum",
 }

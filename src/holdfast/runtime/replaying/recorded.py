@@ -29,7 +29,7 @@ class Output(NamedTuple):
     row: bytes
 
 
-_ACTION = ("version", "index", "now")
+_ACTION = ("version", "index", "now", "undoes", "why")
 _MESSAGE = ("agent", "key", "hops", "event_time")
 
 
@@ -43,7 +43,8 @@ def messages_in(frame: Frame) -> list[Output]:
 
 def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
     agents, keys = (cast(list[str], frame.values(name)) for name in maker)
-    about = zip(*(cast(list[object], frame.values(name)) for name in names), strict=True)
+    nothing: list[object] = [None] * frame.count
+    about = zip(*(frame.values(name) or nothing for name in names), strict=True)
     rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
     return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]
 
