@@ -1,5 +1,5 @@
 """Goal: an action with a declared undo can be taken back once, by the agent that issued it, with
-the reason beside it, whoever dies or races meanwhile; what cannot be taken back is told in a line."""
+the reason beside it, whoever dies or races meanwhile; what cannot be is told in a line."""
 
 from __future__ import annotations
 
@@ -276,5 +276,5 @@ def test_one_that_is_defined_later_is_refused_by_the_fleet() -> None:
         names,
     )
     wrong = names["Wrong"]
-    with pytest.raises(DefinitionError, match="Wrong.undo returns"):
+    with pytest.raises(DefinitionError, match=r"Wrong\.undo returns"):
         Fleet("doors", agents=[Door], actions=[wrong])  # type: ignore[list-item]

@@ -52,6 +52,7 @@ class FleetModel:
         for agent in self.agents.values():
             for mentioned in mentioned_by(agent):
                 self.adopt(mentioned)
+        self._adopt_undos()
         self.adopt(CallFailed)
         for function in (*calls, *called_by(self.agents.values())):
             self.adopt_call(function)

@@ -46,7 +46,7 @@ CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL,
 _COMMITS = """
 CREATE TABLE commits(
     number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
-    condemned TEXT, sum INTEGER
+    issued INTEGER, sent INTEGER, letters INTEGER, condemned TEXT, sum INTEGER
 );
 """
 _UNDONE = """

@@ -207,7 +207,8 @@ class SqliteState:
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
         note = commit.note
         if note is not None:
-            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?)", (*note, check_of(*note)))
+            row = (*note, check_of(*note))
+            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
