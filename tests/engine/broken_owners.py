@@ -83,6 +83,14 @@ class Tidy(Sound):
             part.notes.clear()
 
 
+class Forgiving(Sound):
+    """Forgets what was compensated."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        del part.compensated[1:]
+
+
 class Overlapping(Sound):
     """Gives the same epoch to two who claim at once."""
 

@@ -101,6 +101,8 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken_owners.Noteless, "a_commit_that_was_repeated_has_one_note", ()),
     (broken_owners.Overzealous, "clearing_what_was_relayed_leaves_no_note", ()),
     (broken_owners.Tidy, "notes_stay_as_long_as_the_journal", ()),
+    (broken_owners.Forgiving, "compensated_actions_are_remembered", ()),
+    (broken_owners.Forgiving, "new_partitions_know_what_was_compensated", ()),
     (broken_owners.Overlapping, "of_two_who_claim_at_once_one_can_commit", ()),
     (broken_owners.Timeless, "older_code_may_not_fold_where_newer_code_did", ()),
     (broken_owners.Timeless, "a_generation_belongs_to_its_partition", ()),
