@@ -74,7 +74,7 @@ class Recorded:
         self.history = history
         self.pieces: deque[Piece] = deque()
         self.firings: deque[Firing] = deque()
-        self.expected: dict[Twin, int] = {}  # places ahead that no message has taken yet
+        self.expected: dict[Twin, deque[float]] = {}  # stamps of places that nobody has taken yet
         self._end = history.end.position
         self._codebook = codebook
         self._names = {number: schema.name for number, schema in schemas.items()}
@@ -119,13 +119,24 @@ class Recorded:
             found += 1
         return [self.firings[i] for i in range(found)]
 
-    def has(self, twin: Twin, source: int) -> bool:
-        """Whether production sent this message too, and it has not come yet."""
-        while not self.expected.get(twin):
+    def place_of(self, twin: Twin, source: int) -> float | None:
+        """The time of the place of the next such message; None if production did not send it."""
+        while not (found := self.expected.get(twin)):
             sent_later = self._sent.get(source, twin.now) > twin.now
             if sent_later or self._stamp > twin.now + LATE_SECONDS or not self._load():
-                return False
-        return True
+                return None
+        return found[0]
+
+    def take(self, twin: Twin) -> float:
+        """The place is taken, or passed."""
+        places = self.expected[twin]
+        stamp = places.popleft()
+        if not places:
+            del self.expected[twin]
+        return stamp
+
+    def give_back(self, twin: Twin, stamp: float) -> None:
+        self.expected.setdefault(twin, deque()).appendleft(stamp)
 
     # Reading ahead.
 
@@ -150,7 +161,7 @@ class Recorded:
     def _place(self, piece: Piece) -> None:
         for slot in piece.slots or ():
             if slot is not None and slot.given is None:
-                self.expected[slot.twin] = self.expected.get(slot.twin, 0) + 1
+                self.expected.setdefault(slot.twin, deque()).append(piece.stamp)
                 self._sent[slot.source] = slot.twin.now
         if piece.first >= self._end:
             return

@@ -17,9 +17,11 @@ from holdfast.stepping.commit import Commit, Issued, Letter
 from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
 from holdfast.stepping.script import Firing
 
+Pair = tuple[str, str, str, str]  # sender and receiver
 LetterName = tuple[str, str, int, float]  # agent, key, position, event time
 MESSAGE_SECONDS = 0.01  # how long a message takes that production did not send
 EVENTS_PER_STEP = 32_768
+STRICT_ROUNDS = 8
 
 
 class Parcel(NamedTuple):
@@ -85,9 +87,10 @@ class _Mark:
     ticked: float
     pool: dict[Twin, list[Message]]
     strays: list[Message]
+    last: dict[Pair, tuple[float, bool]]
     pieces: list[Piece] = field(default_factory=list)
     firings: list[Firing] = field(default_factory=list)
-    expected: list[Twin] = field(default_factory=list)
+    places: list[tuple[Twin, float]] = field(default_factory=list)
     letters: list[tuple[LetterName, Letter, bool]] = field(default_factory=list)  # was it buried
 
 
@@ -118,7 +121,9 @@ class Track:
         self._ticked = -math.inf
         self._pool: dict[Twin, list[Message]] = {}
         self._strays: list[Message] = []
+        self._last: dict[Pair, tuple[float, bool]] = {}  # when the last message arrives: stray?
         self._since = -math.inf
+        self._strict_rounds = 0
         self._abandoned = -1  # a position whose message nobody waits for any more
         self._mark = self._marked()
 
@@ -127,13 +132,24 @@ class Track:
     def begin(self, since: float) -> None:
         self._since = since
         self._mark = self._marked()
-        self.stepper.remember()
+        # Where events fail they tend to fail again: then one way is cheaper than two.
+        self._strict_rounds = STRICT_ROUNDS if self.stepper.strict else self._strict_rounds - 1
+        self.stepper.remember(strict=self._strict_rounds > 0)
         self.made = Made()
 
     def _marked(self) -> _Mark:
         pool = {twin: list(waiting) for twin, waiting in self._pool.items()}
-        now, ticked = self._now, self._ticked
-        return _Mark(self._row, self._position, now, ticked, pool, list(self._strays))
+        # Whatever comes next comes behind what came before this time anyway.
+        self._last = {pair: at for pair, at in self._last.items() if at[0] >= self._now}
+        return _Mark(
+            self._row,
+            self._position,
+            self._now,
+            self._ticked,
+            pool,
+            list(self._strays),
+            dict(self._last),
+        )
 
     def keep(self) -> Made:
         for message in self.fresh:
@@ -144,13 +160,15 @@ class Track:
         self.fresh = []
         return self.made
 
-    def roll_back(self) -> None:
-        mark = self._mark
+    def roll_back(self, spoiled: bool) -> None:
+        """To the beginning of the round. Whether it is folded strictly then must not depend on how
+        far beyond its end anybody went."""
+        mark, strict = self._mark, spoiled and self.stepper.spoiled
         self.stepper.roll_back()
         self.recorded.pieces.extendleft(reversed(mark.pieces))
         self.recorded.firings.extendleft(reversed(mark.firings))
-        for twin in mark.expected:
-            self.recorded.expected[twin] += 1
+        for twin, stamp in reversed(mark.places):
+            self.recorded.give_back(twin, stamp)
         for name, letter, buried in reversed(mark.letters):
             if buried:
                 self.letters[name].pop()
@@ -158,9 +176,12 @@ class Track:
                 self.letters[name].insert(0, letter)
         self._row, self._position, self._now = mark.row, mark.position, mark.now
         self._ticked, self._pool, self._strays = mark.ticked, mark.pool, mark.strays
+        self._last = mark.last
         self.fresh, self.blocked, self.frontier = [], None, self._now
         self._abandoned = -1
-        self.begin(self._since)
+        self._mark = self._marked()
+        self.stepper.remember(strict=strict or self._strict_rounds > 0)
+        self.made = Made()
 
     @property
     def furthest(self) -> float:
@@ -193,22 +214,28 @@ class Track:
         assert inputs.senders is not None
         assert inputs.event_times is not None
         assert inputs.hops is not None
-        recorded = self.recorded
         for i, event in enumerate(inputs.events):
             sender, now = inputs.senders[i], inputs.event_times[i]
             name = type(event).__name__
             twin = Twin(sender.agent, sender.key, inputs.agents[i], inputs.keys[i], name, now)
-            arrival = now + MESSAGE_SECONDS
-            if arrival <= self._since:  # by clocks that disagree
-                arrival = self._since + MESSAGE_SECONDS
-            number = parcel.first + i
-            message = Message(arrival, parcel.source, number, twin, event, inputs.hops[i])
-            if recorded.has(twin, parcel.source):
-                recorded.expected[twin] -= 1
-                self._mark.expected.append(twin)
-                self._pool.setdefault(twin, []).append(message)
-            else:
-                self.fresh.append(message)
+            self._expect(twin, parcel.source, parcel.first + i, event, inputs.hops[i])
+
+    def _expect(self, twin: Twin, source: int, number: int, event: Event, hops: int) -> None:
+        """Give a message its place, behind those of the same sender to the same receiver."""
+        pair = twin[:4]
+        last, stray = self._last.get(pair, (-math.inf, False))
+        place = self.recorded.place_of(twin, source)
+        if place is not None and (place > last or (place == last and not stray)):
+            self._mark.places.append((twin, self.recorded.take(twin)))
+            self._last[pair] = (place, False)
+            message = Message(place, source, number, twin, event, hops)
+            self._pool.setdefault(twin, []).append(message)
+            return
+        arrival = max(twin.now + MESSAGE_SECONDS, last)
+        if arrival <= self._since:  # by clocks that disagree
+            arrival = self._since + MESSAGE_SECONDS
+        self._last[pair] = (arrival, True)
+        self.fresh.append(Message(arrival, source, number, twin, event, hops))
 
     def abandon(self) -> None:
         """Nobody can go on: this place stays empty."""
@@ -380,9 +407,8 @@ class Track:
 
     def _miss(self, slot: Slot, position: int) -> None:
         twin = slot.twin
-        # One that came although nobody waited for it any more has taken no place.
-        self.recorded.expected[twin] -= 1
-        self._mark.expected.append(twin)
+        if twin in self.recorded.expected:  # else one waits for an earlier place like this
+            self._mark.places.append((twin, self.recorded.take(twin)))
         gap = Gap(twin.agent, twin.key, f"message {twin.event}", max(self._now, twin.now), position)
         self.made.missed.append(gap)
 

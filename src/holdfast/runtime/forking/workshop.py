@@ -160,8 +160,11 @@ class Workshop:
     ) -> Progress:
         return self._tracks.turn(limit, parcels, frontiers, abandon)
 
-    def roll_back(self) -> None:
-        self._tracks.roll_back()
+    def seal(self) -> bool:
+        return all([track.stepper.seal() for track in self._tracks.tracks.values()])
+
+    def roll_back(self, spoiled: bool) -> None:
+        self._tracks.roll_back(spoiled)
 
     def next_time(self) -> float:
         return min((t.next_time for t in self._tracks.tracks.values()), default=math.inf)
