@@ -1,6 +1,7 @@
 """Holdfast: durable state machines for drones, robots and vehicles."""
 
 from holdfast.errors import (
+    AccessDenied,
     AskFailed,
     Backlog,
     Busy,
@@ -12,6 +13,7 @@ from holdfast.errors import (
     GiveUp,
     HoldfastError,
     InUse,
+    Missing,
     NewerFormat,
     NotYet,
     OutdatedCode,
@@ -23,11 +25,13 @@ from holdfast.errors import (
     TooManySources,
     TooOld,
     TryAgain,
+    Unreachable,
     UsageError,
     WrongFleet,
     YourBug,
 )
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, call
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
@@ -36,11 +40,13 @@ from holdfast.runtime.live import Live
 from holdfast.runtime.sending import Receipt
 
 __all__ = [
+    "AccessDenied",
     "Action",
     "Agent",
     "AskFailed",
     "Backlog",
     "Busy",
+    "CallFailed",
     "ClockJumped",
     "Context",
     "DamagedData",
@@ -53,6 +59,7 @@ __all__ = [
     "HoldfastError",
     "InUse",
     "Live",
+    "Missing",
     "NewerFormat",
     "NotYet",
     "OutOfOrder",
@@ -65,8 +72,10 @@ __all__ = [
     "TooManySources",
     "TooOld",
     "TryAgain",
+    "Unreachable",
     "UsageError",
     "WrongFleet",
     "YourBug",
+    "call",
     "on",
 ]

@@ -15,7 +15,8 @@
     │   ├── TimedOut           the answer did not come in time
     │   ├── ClockJumped        the clock ran ahead of time: nothing is stamped until it is right
     │   ├── Rescaling          the fleet is given another number of partitions at this moment
-    │   └── DiskFull           no space left, or less than the reserve
+    │   ├── DiskFull           no space left, or less than the reserve
+    │   └── Unreachable        a store of objects does not answer
     └── GiveUp             the same call will never succeed
         ├── Fenced             another worker owns the partition now
         ├── InUse              the directory is held by another process
@@ -24,7 +25,9 @@
         ├── TooOld             a sequence number below the dedupe window
         ├── OutOfOrder         a gap in a source opened with ordered=True
         ├── TooManySources     the bounded table of sources is full
-        └── AskFailed          the agent did not answer, and will not
+        ├── AskFailed          the agent did not answer, and will not
+        ├── AccessDenied       a store of objects does not let us in
+        └── Missing            no object of that name
 
 Every message says what happened, where, and what to do.
 """
@@ -94,6 +97,10 @@ class DiskFull(TryAgain):
     pass
 
 
+class Unreachable(TryAgain):
+    pass
+
+
 class GiveUp(HoldfastError):
     pass
 
@@ -127,4 +134,12 @@ class TooManySources(GiveUp):
 
 
 class AskFailed(GiveUp):
+    pass
+
+
+class AccessDenied(GiveUp):
+    pass
+
+
+class Missing(GiveUp):
     pass

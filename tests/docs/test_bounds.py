@@ -23,6 +23,8 @@ FIXED = {
     "timers of one agent": "TIMERS_PER_AGENT_MAX",
     "characters of a timer's name": "TIMER_NAME_LENGTH_MAX",
     "shortest timer, seconds": "TIMER_SECONDS_MIN",
+    "open calls of one agent": "CALLS_PER_AGENT_MAX",
+    "size of the arguments of one call, bytes": "ARGUMENTS_BYTES_MAX",
     "hops of a message": "HOPS_MAX",
     "events one agent holds (deferred or paused)": "HELD_PER_AGENT_MAX",
     "events in one commit": "EVENTS_PER_COMMIT_MAX",
@@ -43,6 +45,8 @@ INNER = {
     "DELTAS_MAX",
     "DELTA_BYTES_MAX",
     "IDLE_SECONDS_MAX",
+    "NAME_BYTES_MAX",
+    "OBJECT_BYTES_MAX",
     "REASONS_MAX",
     "WAL_BYTES_MAX",
     "READERS_MAX",
@@ -52,8 +56,8 @@ _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
 
 
 def constants() -> Iterator[tuple[str, object]]:
-    """Every constant that a module of the four lower layers defines by itself."""
-    for layer in ("model", "stepping", "engine", "runtime"):
+    """Every constant that a module of the lower layers defines by itself."""
+    for layer in ("model", "stepping", "engine", "blob", "runtime"):
         package = importlib.import_module(f"holdfast.{layer}")
         for found in pkgutil.walk_packages(package.__path__, f"holdfast.{layer}."):
             module = importlib.import_module(found.name)

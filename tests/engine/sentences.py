@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _NOT = "Not guaranteed:"
-_HEADING = "Guaranteed by every engine:"
+_HEADING = re.compile(r"Guaranteed by every \w+:")
 
 
 class Sentences(NamedTuple):
@@ -22,7 +22,7 @@ def sentences_of(source: str) -> Sentences:
     tree = ast.parse(source)
     for text in [*_docstrings(tree), *_comments(source, tree)]:
         yes, _, no = text.partition(_NOT)
-        promised += _split(yes.replace(_HEADING, ""))
+        promised += _split(_HEADING.sub("", yes))
         not_promised += _split(no)
     return Sentences(promised, not_promised)
 

@@ -14,7 +14,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing.conformance.commits import ANSWER, framed, letter
+from holdfast.testing.conformance.commits import ANSWER, call, framed, letter
 from holdfast.testing.conformance.workbench import (
     FLEET,
     HandClock,
@@ -74,10 +74,13 @@ def _fill_state(engine: SqliteEngine, number: int) -> None:
             letters=[letter(head.letters_next)],
             redriven=[1] if step == 3 else [],
             answers=[ANSWER._replace(position=step)],
+            calls=[call(head.calls_next + n) for n in range(20)],
+            closed=[call(head.calls_next - 1).id] if step else [],
             head={
                 "actions_next": head.actions_next + 1,
                 "journal_next": head.journal_next + 1,
                 "letters_next": head.letters_next + 1,
+                "calls_next": head.calls_next + 20,
             },
         )
 
@@ -131,6 +134,8 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
     yield "records", lambda: list(view.records())
     yield "actions", partial(view.actions, 0, 100)
     yield "journal", partial(view.journal, 0, 100)
+    yield "commits", partial(view.commits, 0, 100)
+    yield "calls", partial(view.calls, 0, 100)
     for n in range(AGENTS):
         yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")
     for n in range(6):

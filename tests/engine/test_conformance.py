@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -15,7 +16,7 @@ from holdfast.testing.conformance import FLEET, EngineConformance
 
 ALL_POINTS = frozenset(
     f"{call}.{place}" for call in ("append", "commit") for place in ("before", "inside", "after")
-)
+) | {"plant.inside", "plant.after"}
 
 
 def twin_of(engine: Engine) -> Engine:
@@ -37,6 +38,9 @@ class TestMemory(EngineConformance):
     def reopen(self, engine: Engine) -> Engine:
         return twin_of(engine)
 
+    def plant(self, contents: Contents) -> Engine:
+        return MemoryEngine.plant(contents, faults=self.faults)
+
 
 class TestSqlite(EngineConformance):
     capabilities = SqliteEngine.capabilities
@@ -53,6 +57,10 @@ class TestSqlite(EngineConformance):
 
     def reopen(self, engine: Engine) -> Engine:
         return SqliteEngine(self.root, self.limits, self.clock, self.faults)
+
+    def plant(self, contents: Contents) -> Engine:
+        SqliteEngine.plant(self.root.with_name("planted"), contents, self.faults)
+        return SqliteEngine(self.root.with_name("planted"), self.limits, self.clock, self.faults)
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.root.parent).free

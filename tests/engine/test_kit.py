@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.stamping import Clock
 from holdfast.errors import HoldfastError
@@ -38,6 +39,9 @@ class Kit(EngineConformance):
     def reopen(self, engine: Engine) -> Engine:
         assert isinstance(engine, Sound)
         return engine.twin()
+
+    def plant(self, contents: Contents) -> Engine:
+        return self.kind.plant(contents)
 
     def free_bytes(self) -> int | None:
         return self.free
@@ -189,9 +193,11 @@ def test_every_topic_is_proven_able_to_fail() -> None:
     failed = {f"test_{test}" for _, test, _ in NOTICED}
     for topic in EngineConformance.__mro__:
         tests = {name for name in vars(topic) if name.startswith("test_")}
-        assert not tests or tests & failed or topic.__module__.endswith(("rescales", "intakes")), (
-            topic
-        )
+        assert (
+            not tests
+            or tests & failed
+            or topic.__module__.endswith(("rescales", "intakes", "captures"))
+        ), topic
 
 
 def test_the_whole_kit_runs_on_both_engines() -> None:

@@ -68,9 +68,10 @@ def inheriting_wrongly(name: str, wrong: Callable[..., object]) -> type[Sound]:
 OneWindow = inheriting_wrongly("union", lambda parents: next(iter(parents)))
 NoWindow = inheriting_wrongly("union", lambda parents: Dedupe({}, {}, {}))
 Rejuvenated = inheriting_wrongly("latest", lambda stamps: NEVER)
-Timewarped = inheriting_wrongly("first_head", lambda heads, letters: Head())
+Timewarped = inheriting_wrongly("first_head", lambda heads, letters, calls: Head())
 Asking = inheriting_wrongly("moved", lambda record: record)
 Unburied = inheriting_wrongly("letters_of", lambda slots, letters: [])
+Uncalled = inheriting_wrongly("calls_of", lambda slots, calls: [])
 Hasty = inheriting_wrongly("check_drained", lambda views: None)
 
 
@@ -89,6 +90,7 @@ Hasty = inheriting_wrongly("check_drained", lambda views: None)
         (Timewarped, "test_time_never_goes_back", ()),
         (Asking, "test_who_asked_an_event_that_is_held_looks_at_the_old_partition", ()),
         (Unburied, "test_dead_letters_that_wait_move_and_are_numbered_anew", ()),
+        (Uncalled, "test_open_calls_move_to_the_partition_of_their_agent", ()),
         (Hasty, "test_what_is_not_drained_stays_as_it_is", ("event",)),
         (Hasty, "test_what_is_not_drained_stays_as_it_is", ("message",)),
     ],

@@ -6,15 +6,15 @@ from types import ModuleType
 import pytest
 
 API = """
-    Action Agent Context Event Fleet Live Receipt on
+    Action Agent CallFailed Context Event Fleet Live Receipt call on
 """
 ERRORS = """
     HoldfastError
     YourBug DefinitionError SchemaError UsageError NotYet
     TheirBug DamagedData NewerFormat
-    TryAgain Backlog Busy TimedOut Rescaling DiskFull
+    TryAgain Backlog Busy TimedOut Rescaling DiskFull Unreachable
     GiveUp Fenced InUse WrongFleet OutdatedCode TooOld OutOfOrder TooManySources ClockJumped
-    AskFailed
+    AskFailed AccessDenied Missing
 """
 EXPECTED = {*API.split(), *ERRORS.split()}
 

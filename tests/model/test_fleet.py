@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import DefinitionError
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
@@ -113,7 +114,7 @@ class Drone(Agent):
 
 def test_classes_are_found_wherever_the_code_mentions_them() -> None:
     fleet = FleetModel("f", agents=[Drone])
-    assert set(fleet.events) == {"Ping", "Arrived", "InGuard"}
+    assert set(fleet.events) == {"Ping", "Arrived", "InGuard", "CallFailed"}
     assert set(fleet.actions) == {
         "Direct",
         "InHelper",
@@ -139,13 +140,13 @@ def test_classes_in_a_function_are_found_through_the_closure() -> None:
             ctx.send(Robot, "r", Local())
 
     fleet = FleetModel("f", agents=[Robot])
-    assert fleet.events == {"Ping": Ping, "Local": Local}
+    assert fleet.events == {"Ping": Ping, "Local": Local, "CallFailed": CallFailed}
     assert fleet.actions == {"InClosure": InClosure}
 
 
 def test_what_is_not_found_can_be_named() -> None:
     fleet = FleetModel("f", agents=[Depot], events=[Ping], actions=[Unrelated])
-    assert set(fleet.events) == {"Ping", "Arrived"}
+    assert set(fleet.events) == {"Ping", "Arrived", "CallFailed"}
     assert set(fleet.actions) == {"Unrelated"}
 
 
@@ -156,7 +157,13 @@ def test_a_class_met_at_run_time_is_adopted_once() -> None:
     fleet.adopt(Unrelated)
     assert fleet.events["Ping"] is Ping
     assert fleet.actions == {"Unrelated": Unrelated}
-    assert [each.name for each in fleet.schemas()] == ["Depot", "Arrived", "Ping", "Unrelated"]
+    assert [each.name for each in fleet.schemas()] == [
+        "Depot",
+        "Arrived",
+        "CallFailed",
+        "Ping",
+        "Unrelated",
+    ]
 
 
 def test_a_handler_of_a_base_event_serves_its_children() -> None:

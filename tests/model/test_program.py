@@ -5,6 +5,7 @@ from enum import Enum
 import pytest
 
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
@@ -72,11 +73,12 @@ class Emitted:
 def test_the_fleet_knows_its_classes() -> None:
     assert fleet.name == "delivery"
     assert fleet.agents == {"Drone": Drone}
-    assert fleet.events == {"Position": Position, "Battery": Battery}
+    assert fleet.events == {"Position": Position, "Battery": Battery, "CallFailed": CallFailed}
     assert fleet.actions == {"Descend": Descend, "Land": Land}
     assert [(each.kind, each.name) for each in fleet.schemas()] == [
         ("state", "Drone"),
         ("event", "Battery"),
+        ("event", "CallFailed"),
         ("event", "Position"),
         ("action", "Descend"),
         ("action", "Land"),

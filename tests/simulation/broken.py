@@ -1,7 +1,6 @@
 """Deliberately broken variants of the code: small, believable mistakes, applied by patching.
 
-`BROKEN` names them all. A variant says which promises it may be found by: any of them counts, and a
-crash of the simulation itself does not.
+`BROKEN` names them all, those of calls too.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import pytest
+from typing import Any
 
 from holdfast.engine import admission, inheritance, stamping
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
@@ -19,7 +16,7 @@ from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import AskFailed, TryAgain
-from holdfast.model.context import Context, Effects
+from holdfast.model.context import Context, Effects, Mark
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
@@ -35,32 +32,10 @@ from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
 from holdfast.testing.simulation.store import Operation, Store
+from tests.simulation import broken_calls
+from tests.simulation.variants import Patch, variants
 
-Patch = pytest.MonkeyPatch
-
-
-class Variant(NamedTuple):
-    apply: Callable[[Patch], None]
-    promises: frozenset[P]
-
-    @property
-    def name(self) -> str:
-        return self.apply.__name__
-
-    @property
-    def text(self) -> str:
-        return (self.apply.__doc__ or "").strip()
-
-
-BROKEN: list[Variant] = []
-
-
-def found_by(*promises: P) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    def register(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BROKEN.append(Variant(apply, frozenset(promises)))
-        return apply
-
-    return register
+BROKEN, found_by = variants()
 
 
 # The engine.
@@ -296,7 +271,7 @@ def failed_event_leaves_its_outputs(patch: Patch) -> None:
     """An event that failed is undone, but what it emitted goes out."""
     rewind = Effects.rewind
 
-    def keep_actions(self: Effects, mark: tuple[int, int, int, int, int]) -> None:
+    def keep_actions(self: Effects, mark: Mark) -> None:
         emitted = self.actions[mark[0] :]
         rewind(self, mark)
         if any(mark):  # at the start of a batch all of it is undone
@@ -324,7 +299,7 @@ def held_events_are_lost_at_takeover(patch: Patch) -> None:
     pack = Extras.pack
 
     def without_held(self: Extras, codebook: Any) -> bytes:
-        return pack(Extras(self.paused, [], self.timers), codebook)
+        return pack(Extras(self.paused, [], self.timers, self.calls), codebook)
 
     patch.setattr(Extras, "pack", without_held)
 
@@ -551,9 +526,11 @@ def a_retired_partition_takes_events(patch: Patch) -> None:
 @found_by(P.TIMERS, P.FOLD)
 def the_clock_starts_anew_at_rescale(patch: Patch) -> None:
     """New partitions begin at time zero, and at what the clock says now."""
-    patch.setattr(
-        inheritance, "first_head", lambda parents, letters: Head(letters_next=len(letters) + 1)
-    )
+
+    def timeless(parents: object, letters: list[object], calls: list[object]) -> Head:
+        return Head(letters_next=len(letters) + 1, calls_next=len(calls) + 1)
+
+    patch.setattr(inheritance, "first_head", timeless)
     patch.setattr(inheritance, "latest", lambda stamps: NEVER)
 
 
@@ -562,3 +539,6 @@ def a_rescale_does_not_wait_for_the_drain(patch: Patch) -> None:
     """New partitions take over while events and messages wait in the old ones."""
     patch.setattr(inheritance, "check_drained", lambda parents: None)
     patch.setattr(Rescale, "_drain", Rescale._switch)
+
+
+BROKEN += broken_calls.BROKEN

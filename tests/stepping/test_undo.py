@@ -161,7 +161,7 @@ class Fragile(Agent):
         ctx.after(float("nan"), Try("fine"))
 
     def at_nine(self, ctx: Context) -> None:
-        ctx.call(print, "hello")
+        ctx.call(print, "hello", reply=Try)
 
     def stranger(self, ctx: Context) -> None:
         ctx.send(Plain, "p-1", Try("fine"))
@@ -184,7 +184,7 @@ REASONS = {
     "many_timers": f"^UsageError: Fragile/f-1 has {TIMERS_PER_AGENT_MAX} timers, the bound",
     "odd_timers": "^UsageError: a timer named 5",
     "never": "^UsageError: a timer of nan seconds",
-    "at_nine": "^NotYet: ctx.call comes with a later release",
+    "at_nine": "^UsageError: ctx.call of <built-in function print>, which is no plain function",
     "stranger": "^UsageError: ctx.send to Plain, which is no agent of fleet 'fragile'",
 }
 

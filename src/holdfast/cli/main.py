@@ -40,19 +40,29 @@ COMMANDS = {
     "pause": Entry("holdfast.cli.operating:pause", "Hold one agent's events back."),
     "resume": Entry("holdfast.cli.operating:resume", "Let a paused agent go on."),
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
+    "calls": Entry("holdfast.cli.calling:calls", "List open calls, or how functions do."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
+    "replay": Entry("holdfast.cli.replaying:replay", "Fold history again, and compare."),
     "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
+    "export": Entry(
+        "holdfast.cli.exporting:export", "Copy events, states or actions to files or a database."
+    ),
+    "snapshot": Entry(
+        "holdfast.cli.snapshots:snapshot", "Make, list, verify and restore snapshots."
+    ),
+    "backup": Entry("holdfast.cli.snapshots:backup", "Bring a snapshot and the log elsewhere."),
+    "restore": Entry("holdfast.cli.snapshots:restore", "Make a directory of a backup."),
     "simulate": Entry(
         "holdfast.cli.simulating:simulate", "Run a fleet in virtual time, under faults."
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("snapshot", "replay", "query", "bench")
+LATER = ("query", "bench")
 
 
 class Commands(click.Group):

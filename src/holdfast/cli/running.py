@@ -8,16 +8,22 @@ from types import FrameType
 
 import click
 
+from holdfast.blob.urls import open_blob
 from holdfast.cli.folding import fold_standard_input
 from holdfast.cli.options import engine_option
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.runtime.archiving.running import check_archive
+from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
+from holdfast.runtime.calling.driving import has_open_calls
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
-from holdfast.runtime.launching import Launcher
+from holdfast.runtime.launching import Helper, Launcher
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
+from holdfast.runtime.snapshots.running import default_store
+from holdfast.runtime.snapshots.snapshotter import PACE
 
 
 @click.command()
@@ -32,9 +38,39 @@ from holdfast.runtime.schemas import agree, check_agents, states_in_use
 @click.option(
     "--memory-max", type=click.IntRange(0), default=0, metavar="BYTES", help="Of each worker."
 )
+@click.option(
+    "--snapshots",
+    metavar="URL",
+    help="Where snapshots go: file:PATH or s3://bucket/prefix; beside the data unless given, or "
+    "none.",
+)
+@click.option("--snapshot-events", type=click.IntRange(1), default=PACE.events, show_default=True)
+@click.option(
+    "--snapshot-seconds", type=click.FloatRange(1.0), default=PACE.seconds, show_default=True
+)
+@click.option(
+    "--archive", metavar="STORE", help="Copy all events to file:PATH or s3://… as they come."
+)
+@click.option(
+    "--archive-seconds",
+    type=click.FloatRange(min=0.0, min_open=True),
+    default=ARCHIVE_SECONDS,
+    show_default=True,
+    help="How much may be lost with the disk.",
+)
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
-    url: str, fleet: str, workers: int, partitions: int | None, memory_max: int, port: int | None
+    url: str,
+    fleet: str,
+    workers: int,
+    partitions: int | None,
+    memory_max: int,
+    snapshots: str | None,
+    snapshot_events: int,
+    snapshot_seconds: float,
+    archive: str | None,
+    archive_seconds: float,
+    port: int | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
 
@@ -49,15 +85,38 @@ def run(
         )
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     if parse(url).scheme == "memory":
+        if archive is not None:
+            raise UsageError("memory: is gone with its process: archive a directory, sqlite:PATH")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
     else:
-        _supervise(fleet, url, workers, partitions, memory_max)
+        helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []
+        if snapshots != "none":
+            place = snapshots or default_store(parse(url).root)
+            open_blob(place).close()  # a mistake in the URL is told before anything starts
+            helpers.append(_snapshotter(url, place, snapshot_events, snapshot_seconds))
+        _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
+
+
+def _shipper(url: str, archive: str, seconds: float) -> Helper:
+    return Helper("shipper", "holdfast.runtime.archiving.process", [url, archive, str(seconds)])
+
+
+def _snapshotter(url: str, store: str, events: int, seconds: float) -> Helper:
+    """It starts when the workers have: who runs for a moment only needs no snapshot."""
+    arguments = [url, store, str(events), str(seconds)]
+    return Helper("snapshotter", "holdfast.runtime.snapshots.running", arguments, 5.0)
 
 
 def _supervise(
-    reference: str, url: str, workers: int, partitions: int | None, memory_max: int
+    reference: str,
+    url: str,
+    workers: int,
+    partitions: int | None,
+    memory_max: int,
+    archive: str | None,
+    helpers: list[Helper],
 ) -> None:
-    """1 load, 2 hold the directory, 3 check that code and data fit, 4 supervise until told."""
+    """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
@@ -72,7 +131,9 @@ def _supervise(
                 f"{'' if url == DEFAULT_URL else f' --engine {url}'}`"
             )
         _check_fit(fleet, engine)
-        launcher = Launcher(reference, url, workers, numbers, memory_max)
+        check_archive(engine, archive)
+        calls = bool(fleet.calls) or has_open_calls(engine)
+        launcher = Launcher(reference, url, workers, numbers, memory_max, calls, helpers)
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()

@@ -204,7 +204,7 @@ class Evidence:
     def _state(self, record: Record) -> StoredState:
         fields = [each.name for each in self._schemas[record.schema].fields]
         values = dict(zip(fields, _read_row(record.state), strict=True))
-        paused, held, timers = _read_row(record.extras) if record.extras else ("", (), ())
+        paused, held, timers, *_ = _read_row(record.extras) if record.extras else ("", (), ())
         armed = {
             name: (due, self._names[schema_id], tuple(row))
             for name, due, _, schema_id, row in timers

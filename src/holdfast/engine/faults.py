@@ -2,7 +2,8 @@
 
 Production hands in `no_faults`. The names are part of what tests may rely on:
 append.before, append.inside, append.after, commit.before, commit.inside, commit.after,
-rescale.before, rescale.inside, rescale.after.
+rescale.before, rescale.inside, rescale.after, blob.inside, blob.before, blob.after,
+plant.inside (partitions, no catalog yet), plant.after (all but the name).
 """
 
 from __future__ import annotations

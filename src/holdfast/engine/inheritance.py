@@ -1,9 +1,10 @@
 """What new partitions inherit from those they replace: pure decisions, the same in every engine.
 
-An agent goes, with its timers and what it holds, to the child that owns its slot, and so do dead
-letters that wait and the numbers of ordered sources. Of the dedupe windows every child gets the
-union: which of the parents has seen a number cannot be told from the number. Events, actions and
-answers stay where they are, and so do marks of messages: a retired partition sends no more.
+An agent goes, with its timers, its open calls and what it holds, to the child that owns its slot,
+and so do dead letters that wait and the numbers of ordered sources. Of the dedupe windows every
+child gets the union: which of the parents has seen a number cannot be told from the number. Events,
+actions and answers stay where they are, and so do marks of messages: a retired partition sends no
+more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from holdfast.engine.stamping import Instant
 from holdfast.errors import Fenced, Rescaling, UsageError
 from holdfast.model.keys import Layout, slot_of
 from holdfast.stepping.cell import without_asks
-from holdfast.stepping.commit import Head, Letter, Record
+from holdfast.stepping.commit import Call, Head, Letter, Record
 
 
 class Dedupe(NamedTuple):
@@ -64,9 +65,10 @@ def latest(stamps: Iterable[Instant]) -> Instant:
     return max(stamps, key=lambda stamp: stamp.wall)
 
 
-def first_head(parents: Iterable[Head], letters: Sequence[Letter]) -> Head:
+def first_head(parents: Iterable[Head], letters: Sequence[Letter], calls: Sequence[Call]) -> Head:
     """Counters begin anew; the time goes on, or an agent would see it run back."""
-    return Head(now=max(head.now for head in parents), letters_next=len(letters) + 1)
+    now = max(head.now for head in parents)
+    return Head(now=now, letters_next=len(letters) + 1, calls_next=len(calls) + 1)
 
 
 def moved(record: Record) -> Record:
@@ -83,6 +85,13 @@ def letters_of(slots: range, parents: Iterable[Sequence[tuple[Letter, bool]]]) -
     ]
     waiting.sort(key=lambda letter: letter.now)
     return [letter._replace(id=i, ask=-1) for i, letter in enumerate(waiting, start=1)]
+
+
+def calls_of(slots: range, parents: Iterable[Sequence[Call]]) -> list[Call]:
+    """The open calls of these slots, by time, numbered from 1 on; their ids stay."""
+    opened = [call for calls in parents for call in calls if slot_of(call.key) in slots]
+    opened.sort(key=lambda call: call.now)
+    return [call._replace(number=i) for i, call in enumerate(opened, start=1)]
 
 
 def check_drained(views: Mapping[int, View]) -> None:

@@ -31,13 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import (
     Answer,
+    Call,
     Commit,
     CommitNote,
     Head,
@@ -48,6 +49,9 @@ from holdfast.stepping.commit import (
 )
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+
+if TYPE_CHECKING:
+    from holdfast.engine.contents import Contents  # which is made of what is said here
 
 APPEND_SECONDS = 5.0  # ten times the longest append seen on a slow disk
 
@@ -61,6 +65,7 @@ class Capabilities:
     refuses_at_append: bool  # dedupe happens in the appending transaction
     delivers_messages: bool  # messages go out inside the commit; otherwise the runtime relays
     rescales: bool = False  # the number of partitions can be changed
+    captures: bool = False  # the whole fleet can be captured while it runs, and planted anew
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ class View(Protocol):
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
     def answer(self, position: int) -> Answer | None: ...
+    def calls(self, after: int, most: int) -> list[Call]: ...  # open, of higher numbers, ascending
     def sent_next(self) -> dict[int, int]: ...
     def marks(self) -> dict[str, int]: ...
     def incarnation(self) -> str: ...
@@ -234,6 +240,21 @@ class Engine(Protocol):
         intake closed and is drained: all folded, the outbox empty, every message taken; UsageError
         if they know more sources together than one may. Then nothing has changed. What the new ones
         inherit is said in inheritance.py.
+        """
+
+    # The next one only with the capability `captures`.
+
+    def capture(self) -> Contents:
+        """A consistent cut through all partitions, to be read at leisure, then closed.
+
+        Every event acknowledged before is in it, every message is in it once, and none without the
+        commit that sent it. Writers go on, and what they do later is not in it. Rescaling while
+        partitions are being replaced, Busy where appenders leave no moment for it: call again.
+
+        Planting it makes the same fleet anew elsewhere, whole or not at all: incarnations,
+        positions, dedupe, marks, timers, open calls, dead letters, stamps and what waits go on
+        from there. History stays behind: of events, actions and the journal only the counters are
+        planted.
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:

@@ -6,9 +6,17 @@ and collects what was recorded when the event is done, or forgets it when the ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from holdfast.errors import NotYet, UsageError
+from holdfast.errors import UsageError
+from holdfast.model.calls import (
+    CALLS_PER_AGENT_MAX,
+    CallFunction,
+    check_call,
+    check_patience,
+    digest_of,
+    pack_arguments,
+)
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import check_key, shortened
 from holdfast.model.rng import Random, seed_of
@@ -39,6 +47,14 @@ class Timer(NamedTuple):
     period: float = 0.0
 
 
+class OpenCall(NamedTuple):
+    """What an agent remembers of a call until its reply is taken."""
+
+    function: str
+    digest: str
+    reply: str
+
+
 class Subject(Protocol):
     """What the context needs to know of the agent it points at."""
 
@@ -47,6 +63,7 @@ class Subject(Protocol):
     version: int
 
     def timers(self) -> dict[str, Timer]: ...
+    def calls(self) -> dict[str, OpenCall]: ...
 
 
 class Sent(NamedTuple):
@@ -74,6 +91,20 @@ class Armed(NamedTuple):
 
     subject: Subject
     timer: Timer
+
+
+class Called(NamedTuple):
+    """A call that was made, with all that running it takes."""
+
+    subject: Subject
+    id: str
+    function: CallFunction
+    arguments: bytes
+    reply: type[Event]
+    timeout: float
+    retries: int
+    backoff: float
+    now: float
 
 
 class LogLine(NamedTuple):
@@ -104,10 +135,13 @@ class AgentLog:
         self._context._log("error", text)
 
 
+Mark: TypeAlias = tuple[int, int, int, int, int, int]
+
+
 class Effects:
     """What handlers asked for since the last commit, in order."""
 
-    __slots__ = ("actions", "armed", "logs", "messages", "replies")
+    __slots__ = ("actions", "armed", "calls", "logs", "messages", "replies")
 
     def __init__(self) -> None:
         self.actions: list[Emitted] = []
@@ -115,23 +149,29 @@ class Effects:
         self.replies: list[tuple[int, Event]] = []
         self.armed: list[Armed] = []
         self.logs: list[LogLine] = []
+        self.calls: list[Called] = []
 
-    def mark(self) -> tuple[int, int, int, int, int]:
+    def mark(self) -> Mark:
         return (
             len(self.actions),
             len(self.messages),
             len(self.replies),
             len(self.armed),
             len(self.logs),
+            len(self.calls),
         )
 
-    def rewind(self, mark: tuple[int, int, int, int, int]) -> None:
+    def rewind(self, mark: Mark) -> None:
         """Forget everything recorded after `mark`: the event failed."""
         del self.actions[mark[0] :]
         del self.messages[mark[1] :]
         del self.replies[mark[2] :]
         del self.armed[mark[3] :]
         del self.logs[mark[4] :]
+        del self.calls[mark[5] :]
+
+    def clear(self) -> None:
+        self.rewind((0, 0, 0, 0, 0, 0))
 
 
 class Context:
@@ -259,11 +299,39 @@ class Context:
         """Forget the timer of that name. False if there was none."""
         return self._subject.timers().pop(name, None) is not None
 
-    def call(self, function: object, *arguments: object, **options: object) -> NoReturn:
-        raise NotYet(
-            "ctx.call comes with a later release: until then emit an Action, do the work "
-            "outside, and send the answer back as an event"
+    def call(
+        self,
+        function: CallFunction,
+        *arguments: object,
+        reply: type[Event],
+        timeout: float = 30.0,
+        retries: int = 2,
+        backoff: float = 1.0,
+    ) -> str:
+        """Let `function` run outside, and get what it returns as an event: `reply`, or CallFailed.
+
+        It may run twice. The id that is returned is the same at every re-execution of this event,
+        and the function gets it as `call_id` if it has a parameter of that name. `timeout` seconds
+        are for each attempt; the pause of `backoff` seconds before the next one doubles.
+        """
+        name = check_call(function, arguments, reply)
+        check_patience(name, timeout, retries, backoff)
+        packed = pack_arguments(name, arguments)
+        subject = self._subject
+        calls = subject.calls()
+        if len(calls) >= CALLS_PER_AGENT_MAX:
+            raise UsageError(
+                f"{subject.agent_name}/{subject.key} has {CALLS_PER_AGENT_MAX:,} open calls, the "
+                "bound: wait for replies before it calls again"
+            )
+        serial = self._next_serial()
+        id = f"{self._fleet}/{subject.agent_name}/{subject.key}/{subject.version}/call{serial}"
+        calls[id] = OpenCall(name, digest_of(name, packed), reply.__name__)
+        patience = (float(timeout), retries, float(backoff))
+        self._effects.calls.append(
+            Called(subject, id, function, packed, reply, *patience, self.now)
         )
+        return id
 
     def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
         self._need_event("after", event)

@@ -9,15 +9,17 @@ from operator import attrgetter
 
 from holdfast.errors import DefinitionError
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, CallFunction, why_not_callable
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import is_key, shortened, why_not_a_name
-from holdfast.model.references import references
+from holdfast.model.references import calls_in, references
 from holdfast.model.schema import Schema
 
 
 class FleetModel:
-    """Checked classes by name. Events and actions are found in the handlers; name those that are
-    not (built by code outside the handlers, say) in `events=` and `actions=`."""
+    """Checked classes by name. Events, actions and functions that are called are found in the
+    handlers; name those that are not (built by code outside the handlers, say) in `events=`,
+    `actions=` and `calls=`."""
 
     def __init__(
         self,
@@ -25,6 +27,7 @@ class FleetModel:
         agents: Iterable[type[Agent]],
         events: Iterable[type[Event]] = (),
         actions: Iterable[type[Action]] = (),
+        calls: Iterable[CallFunction] = (),
     ) -> None:
         if not is_key(name):
             raise DefinitionError(
@@ -34,6 +37,7 @@ class FleetModel:
         self.agents: dict[str, type[Agent]] = {}
         self.events: dict[str, type[Event]] = {}
         self.actions: dict[str, type[Action]] = {}
+        self.calls: dict[str, CallFunction] = {}
         for agent in agents:
             self._add_agent(agent)
         if not self.agents:
@@ -47,6 +51,9 @@ class FleetModel:
         for agent in self.agents.values():
             for mentioned in mentioned_by(agent):
                 self.adopt(mentioned)
+        self.adopt(CallFailed)
+        for function in (*calls, *called_by(self.agents.values())):
+            self.adopt_call(function)
 
     def adopt(self, cls: type[Event] | type[Action]) -> None:
         """Take in a class met at run time; nothing happens if the fleet has it."""
@@ -61,6 +68,19 @@ class FleetModel:
             self.events[cls.__name__] = cls
         else:
             self.actions[cls.__name__] = cls
+
+    def adopt_call(self, function: CallFunction) -> None:
+        """Take in a function met at run time; nothing happens if the fleet has it."""
+        reason = why_not_callable(function)
+        if reason is not None:
+            raise DefinitionError(f"fleet {self.name} has a call of {reason}")
+        other = self.calls.setdefault(function.__name__, function)
+        if other is not function:
+            raise DefinitionError(
+                f"fleet {self.name} calls two functions named {function.__name__} (modules "
+                f"{function.__module__} and {other.__module__}): names on the wire are bare names, "
+                "so rename one of them"
+            )
 
     def schemas(self) -> list[Schema]:
         """Every schema the fleet's data needs: states, events, actions, each sorted by name."""
@@ -98,6 +118,16 @@ def mentioned_by(agent: type[Agent]) -> list[type[Event] | type[Action]]:
     handled = [event for handler in handlers for event in handler.events]
     code = [part for handler in handlers for part in (handler.function, handler.when)]
     return list(dict.fromkeys([*handled, *references(code, agent)]))
+
+
+def called_by(agents: Iterable[type[Agent]]) -> list[CallFunction]:
+    """The functions that the handlers and guards of these agents call, each once."""
+    found: dict[CallFunction, None] = {}
+    for agent in agents:
+        handlers = agent.__holdfast__.handlers
+        code = [part for handler in handlers for part in (handler.function, handler.when)]
+        found.update(dict.fromkeys(calls_in(code, agent)))
+    return list(found)
 
 
 def _same_name(

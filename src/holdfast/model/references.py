@@ -1,4 +1,4 @@
-"""Which events and actions some code mentions, found without running it.
+"""Which events, actions and calls some code mentions, found without running it.
 
 A fleet has to know its event and action classes before the first one is sent, so that their schemas
 are stored with the data. Code objects name every global they use; following those names, and the
@@ -6,23 +6,41 @@ helper functions and methods among them, finds all but what is computed at run t
 more than is used, which does no harm. What is met later, `FleetModel.adopt` adds.
 """
 
+import dis
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
+from typing import TypeAlias
 
+from holdfast.model.calls import is_declared, why_not_callable
 from holdfast.model.event import Action, Event
 
 # Our own layers hold no user code; `holdfast.demo` does, and is followed like any other.
 _OWN_LAYERS = ("holdfast.model", "holdfast.stepping", "holdfast.engine", "holdfast.runtime")
 
 
-def references(
-    functions: Iterable[object], owner: type | None = None
-) -> list[type[Event] | type[Action]]:
+Output: TypeAlias = type[Event] | type[Action]
+
+
+def references(functions: Iterable[object], owner: type | None = None) -> list[Output]:
     """The event and action classes these functions mention, directly or through helpers, each once
     and in the order met. Attributes like `self.land` are looked up in `owner`."""
-    found: dict[type[Event] | type[Action], None] = {}
+    return _walk(functions, owner)[0]
+
+
+def calls_in(functions: Iterable[object], owner: type | None = None) -> list[FunctionType]:
+    """The functions they call through `ctx.call`, found in the same way: those that are marked with
+    `call`, and others where they stand in the call itself."""
+    return _walk(functions, owner)[1]
+
+
+def _walk(
+    functions: Iterable[object], owner: type | None
+) -> tuple[list[Output], list[FunctionType]]:
+    found: dict[Output, None] = {}
+    calls: dict[FunctionType, None] = {}
     seen: set[CodeType] = set()
     waiting = [each for each in functions if each is not None]
     while waiting:
@@ -30,13 +48,40 @@ def references(
         if not isinstance(function, FunctionType) or function.__code__ in seen:
             continue
         seen.add(function.__code__)
+        called = _called(function)
         for value in _mentioned(function, owner):
             if isinstance(value, type) and issubclass(value, (Event, Action)):
                 if value not in (Event, Action):
                     found.setdefault(value)
+            elif isinstance(value, FunctionType) and _is_call(value, called):
+                calls.setdefault(value)
             elif is_user_code(value, owner):
                 waiting.extend(_functions_of(value))
-    return list(found)
+    return list(found), list(calls)
+
+
+def _is_call(function: FunctionType, called: set[str]) -> bool:
+    found = is_declared(function) or function.__name__ in called
+    return found and why_not_callable(function) is None
+
+
+def _called(function: FunctionType) -> set[str]:
+    """The first argument of everything named `call`: `f` of ctx.call(f, …) and ctx.call(m.f, …)."""
+    found: set[str] = set()
+    for code in _nested(function.__code__):
+        if "call" not in code.co_names:
+            continue
+        steps = [each for each in dis.get_instructions(code) if each.opname != "PUSH_NULL"]
+        for i, (one, other) in enumerate(pairwise(steps)):
+            if one.argval != "call" or not one.opname.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+                continue
+            while other.opname.startswith("LOAD_"):
+                i, found_here = i + 1, other.argval
+                other = steps[i + 1]
+                if other.opname != "LOAD_ATTR":
+                    found.add(str(found_here))
+                    break
+    return found
 
 
 def _mentioned(function: FunctionType, owner: type | None) -> Iterator[object]:

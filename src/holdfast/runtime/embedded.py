@@ -8,6 +8,9 @@ import time
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.archiving.running import Archiver
+from holdfast.runtime.calling.driving import CallerThread
+from holdfast.runtime.snapshots.embedded import SnapshotThread
 from holdfast.runtime.worker import Worker
 
 MAINTAIN_SECONDS = 1.0
@@ -38,12 +41,26 @@ class Housekeeper:
 
 
 class Embedded:
-    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+    def __init__(
+        self,
+        fleet: FleetModel,
+        engine: Engine,
+        archiver: Archiver | None = None,
+        snapshots: str | None = None,
+    ) -> None:
         self._engine = engine
-        self._worker = Worker(fleet, engine, engine.catalog.layout.numbers)
-        self._worker.tick()  # claim here, so that what is wrong is the caller's exception
+        numbers = engine.catalog.layout.numbers
+        self._caller = CallerThread(fleet, engine)
+        try:
+            self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
+            self._worker.tick()  # claim here, so that what is wrong is the caller's exception
+            self._snapshots = SnapshotThread(engine, snapshots) if snapshots else None
+        except BaseException:
+            self._caller.stop()
+            raise
         self._failure: BaseException | None = None
         self._stopping = False
+        self._archiver = archiver
         self._housekeeper = Housekeeper(engine)
         self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
         self._thread.start()
@@ -60,12 +77,18 @@ class Embedded:
         return {**self._worker.alarms, **self._worker.fenced}
 
     def check(self) -> None:
-        """Raise what ended the worker, in the thread that waits for it."""
-        if self._failure is not None:
-            raise self._failure
+        """Raise what ended the worker or the caller, in the thread that waits for it."""
+        failure = self._failure or self._caller.failure
+        if failure is not None:
+            raise failure
 
     def stop(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.stop()
         self._stopping = True
         self._engine.wake()
         self._thread.join()
+        self._caller.stop()  # after the worker, which rings it
+        if self._archiver is not None:
+            self._archiver.stop()
         self._housekeeper.stop()

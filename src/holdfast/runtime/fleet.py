@@ -7,7 +7,10 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.archiving.running import start_archiving
+from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
 from holdfast.runtime.asynchronous import AsyncLive
+from holdfast.runtime.calling.targets import check_not_importing
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.live import Live
 
@@ -16,14 +19,33 @@ class Fleet(FleetModel):
     """The agents that work together. `open` folds in this process, `connect` beside another."""
 
     def open(
-        self, url: str = DEFAULT_URL, *, partitions: int = 1, faults: FaultPoints = no_faults
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        partitions: int = 1,
+        snapshots: str | None = None,
+        archive: str | None = None,
+        archive_seconds: float = ARCHIVE_SECONDS,
+        faults: FaultPoints = no_faults,
     ) -> Live:
-        """Hold the fleet's data and fold it on a background thread until closed."""
+        """Hold the fleet's data and fold it on a background thread until closed.
+
+        With `archive`, a store (`file:PATH` or `s3://bucket/prefix`), all events are copied there
+        as they come: at most `archive_seconds` of them are lost with the disk. With `snapshots`,
+        a store too, the whole fleet is copied now and then.
+        """
+        check_not_importing()
         engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
         try:
             if isinstance(engine, SqliteEngine):
                 engine.holder.acquire()
-            embedded = Embedded(self, engine)
+            archiver = start_archiving(engine, archive, archive_seconds)
+            try:
+                embedded = Embedded(self, engine, archiver, snapshots)
+            except BaseException:
+                if archiver is not None:
+                    archiver.stop()
+                raise
             try:
                 return Live(self, engine, embedded)
             except BaseException:

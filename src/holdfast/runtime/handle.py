@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
+from holdfast.runtime.calling.driving import has_open_calls
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
@@ -130,7 +131,7 @@ class Handle:
                 )
 
     def settle(self, *, timeout: float = 60.0) -> None:
-        """Until nothing waits anywhere: inboxes and relays, seen twice. Future timers may."""
+        """Until nothing waits: in inboxes, relays and calls, seen twice. Future timers may."""
         deadline = self._world.monotonic() + timeout
         quiet: object = None
         while True:
@@ -142,7 +143,9 @@ class Handle:
                 self._embedded.check()
             if self._world.monotonic() > deadline:
                 lag = {n: p.lag for n, p in self.positions().items() if p.lag}
-                raise TimedOut(f"not settled after {timeout:g} s, lag {lag}{self._reasons()}")
+                calls = ", calls are open" if has_open_calls(self._engine) else ""
+                text = f"not settled after {timeout:g} s, lag {lag}{calls}{self._reasons()}"
+                raise TimedOut(text)
             self._world.sleep(0.002)
 
     def _quiet_at(self) -> object:
@@ -151,6 +154,8 @@ class Handle:
         heads = {number: view.head() for number, view in views.items()}
         marks = {number: view.marks() for number, view in views.items()}
         if any(view.inbox_next() != heads[n].position for n, view in views.items()):
+            return None
+        if any(view.calls(0, 1) for view in views.values()):
             return None
         for view in views.values():
             source = view.incarnation()

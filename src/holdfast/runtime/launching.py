@@ -1,4 +1,8 @@
-"""Real worker processes for the supervisor, and the loop that keeps it turning."""
+"""Real processes for supervisors, workers and helpers, and the loop that keeps them turning.
+
+Beside the workers there may be a caller, the process that runs calls: it starts when the fleet has
+calls to run. Helpers copy what the workers have made: the log, snapshots.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,25 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from holdfast.runtime.calling.driving import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
 FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended
 
 
 class Child:
-    """One worker process and the pipe its heartbeats come through."""
+    """One process and the pipe its heartbeats come through."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], bell: int | None = None) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
+        passed = [theirs] if bell is None else [theirs, bell]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.runtime.process", *arguments, str(theirs)],
-                pass_fds=[theirs],
+                [sys.executable, "-m", module, *arguments, *map(str, passed)],
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
             )
@@ -67,8 +74,17 @@ class Child:
         self._close_pipe()
 
 
+class Helper(NamedTuple):
+    """A process beside the workers: started before them, kept running, stopped after them."""
+
+    noun: str
+    module: str
+    arguments: Sequence[str]
+    after_seconds: float = 0.0  # the workers come first
+
+
 class Launcher:
-    """`holdfast run`: a supervisor over real processes until told to stop."""
+    """`holdfast run`: supervisors over real processes until told to stop."""
 
     def __init__(
         self,
@@ -77,13 +93,24 @@ class Launcher:
         workers: int,
         partitions: Sequence[int],
         memory_bytes_max: int = 0,
+        calls: bool = False,
+        helpers: Sequence[Helper] = (),
     ) -> None:
+        """With `calls` a caller is started at once, otherwise when the first call is committed."""
         self._arguments = [fleet, url, str(memory_bytes_max)]
+        self._bell = new_bell()
+        self._calls = calls
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
+        self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
+        self.helpers = [_helping(helper) for helper in helpers]
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
-        return Child([*self._arguments, ",".join(map(str, partitions))])
+        arguments = [*self._arguments, ",".join(map(str, partitions))]
+        return Child("holdfast.runtime.process", arguments, self._bell)
+
+    def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
+        return Child("holdfast.runtime.calling.process", self._arguments[:2], self._bell)
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -93,20 +120,46 @@ class Launcher:
         return self.supervisor.posts
 
     def run(self) -> None:
-        """Until `stop`; a worker's end or heartbeat wakes the loop through its pipe."""
+        """Until `stop`; a process's end or heartbeat wakes the loop through its pipe."""
         try:
             while not self._stopping.is_set():
-                self.supervisor.tick()
+                for supervisor in self._at_work():
+                    supervisor.tick()
                 self._sleep(HEARTBEAT_SECONDS)
-            self.supervisor.stop()
-            deadline = time.monotonic() + FINISH_SECONDS
-            while not self.supervisor.stopped and time.monotonic() < deadline:
-                self.supervisor.tick()
-                self._sleep(0.02)
+            for stage in ([self.callers, self.supervisor], self.helpers):
+                self._finish(stage)
         finally:
-            self.supervisor.kill()
+            for supervisor in (self.callers, self.supervisor, *self.helpers):
+                supervisor.kill()
+            os.close(self._bell)
+
+    def _at_work(self) -> list[Supervisor]:
+        callers = [self.callers] if self._calls else []
+        return [*self.helpers, self.supervisor, *callers]
+
+    def _finish(self, stage: Sequence[Supervisor]) -> None:
+        for supervisor in stage:
+            supervisor.stop()
+        deadline = time.monotonic() + FINISH_SECONDS
+        while not all(one.stopped for one in stage) and time.monotonic() < deadline:
+            for supervisor in stage:
+                supervisor.tick()
+            self._sleep(0.02)
 
     def _sleep(self, seconds: float) -> None:
-        children = [post.process for post in self.supervisor.posts]
+        children = [post.process for one in self._at_work() for post in one.posts]
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
-        select.select(pipes, [], [], seconds)
+        if not self._calls:
+            pipes.append(self._bell)
+        readable, _, _ = select.select(pipes, [], [], seconds)
+        if self._bell in readable:
+            self._calls = True  # the bell goes on ringing for the caller, who silences it
+
+
+def _helping(helper: Helper) -> Supervisor:
+    def spawn(number: int, partitions: Sequence[int]) -> Child:
+        return Child(helper.module, helper.arguments)
+
+    supervisor = Supervisor(spawn, 1, [0], time.monotonic, helper.noun)
+    supervisor.posts[0].start_after = time.monotonic() + helper.after_seconds
+    return supervisor

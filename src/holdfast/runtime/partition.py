@@ -6,6 +6,7 @@ The phase before is the claim (engine), the phase after is a revocation or the e
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
@@ -39,12 +40,14 @@ class Partition:
         fleet: FleetModel,
         codebook: Codebook,
         clock: Clock,
+        called: Callable[[], None] = lambda: None,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
         self._engine = engine
         self._codebook = codebook
         self._clock = clock
+        self._called = called
         self._held_up_by: str | None = None
         self._relay = Relay(engine, claim.incarnation)
         self._pending: Commit | None = None
@@ -228,6 +231,8 @@ class Partition:
         self._engine.commit([(self.claim, commit)])
         self._pending = None
         self._relay.add(commit.outgoing)
+        if commit.calls:
+            self._called()
         for line in commit.logs:
             level = logging.getLevelName(line.level.upper())
             _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text)

@@ -1,7 +1,8 @@
-"""A worker process: `python -m holdfast.runtime.process FLEET URL MEMORY PARTITIONS PIPE`.
+"""A worker process: `python -m holdfast.runtime.process FLEET URL MEMORY PARTITIONS PIPE [BELL]`.
 
 Started by the supervisor, never by hand. It beats its heart into PIPE and ends when nobody reads
-there any more; it ends itself when user code makes no progress.
+there any more; it ends itself when user code makes no progress. It rings BELL, an eventfd, when it
+has committed calls.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from types import FrameType
 
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
+from holdfast.runtime.calling.driving import has_open_calls, ring
 from holdfast.runtime.embedded import Housekeeper
 from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.loading import load_fleet
@@ -59,29 +62,38 @@ class Heart(threading.Thread):
             time.sleep(HEARTBEAT_SECONDS)
 
 
-def run(fleet_reference: str, url: str, memory: str, partitions: str, pipe: str) -> int:
+def run(
+    fleet_reference: str, url: str, memory: str, partitions: str, pipe: str, bell: str = ""
+) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    _end_with_the_supervisor()
+    end_with_the_supervisor()
     heart = Heart(int(pipe))
     heart.start()
     if int(memory):
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
     fleet = load_fleet(fleet_reference)
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
-    worker = Worker(fleet, engine, [int(n) for n in partitions.split(",")])
+    called = partial(ring, int(bell)) if bell else _nobody_listens
+    worker = Worker(fleet, engine, [int(n) for n in partitions.split(",")], called=called)
     heart.worker = worker
     # Agents live long and our batches make no cycles: a full collection every few commits would
     # only stop the fold. Cycles of the user's making are still found, more rarely.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     housekeeper = Housekeeper(engine)
+    if has_open_calls(engine):
+        called()  # whoever committed them may have died before it could ring
     _loop(worker, engine)
     housekeeper.stop()
     engine.close()
     return EXIT_FENCED if worker.fenced else 0
 
 
-def _end_with_the_supervisor() -> None:
+def _nobody_listens() -> None:
+    """A worker without a supervisor: calls wait until somebody runs them."""
+
+
+def end_with_the_supervisor() -> None:
     """The kernel ends us when our parent dies, also while we are stopped and cannot notice."""
     supervisor = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -106,7 +118,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     logging.getLogger("holdfast.agent").setLevel(logging.INFO)  # ctx.log is for people to read
     try:
-        return run(*sys.argv[1:6])
+        return run(*sys.argv[1:7])
     except (YourBug, TheirBug, GiveUp) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return EXIT_REFUSED

@@ -15,6 +15,7 @@ from holdfast.engine.port import Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
+from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
@@ -25,8 +26,6 @@ ACTIONS_PER_PAGE = 10_000
 _FRAMES_AT_ONCE = 256
 
 Instance = Callable[[int, bytes], object]
-# Of what an agent has beside its state (stepping/cell.py), only the counts are wanted here.
-_unpack_extras = msgspec.msgpack.Decoder(tuple[str, list[msgspec.Raw], list[msgspec.Raw]]).decode
 
 
 class Plain(NamedTuple):
@@ -71,7 +70,8 @@ class ActionPage(list[IssuedAction]):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One input an agent took. `origin` is external, message, timer, expiry or control."""
+    """One input an agent took. `origin` is external, message, reply, timer, expiry or
+    control."""
 
     position: int
     now: float
@@ -232,7 +232,10 @@ class Reading:
         origin = cast(str, frame.constant("origin"))
         rows = read_raw_payload(frame) if origin != "control" else []
         seqs = frame.values("seq")
+        senders = cast("list[str] | None", frame.values("call"))
         from_agent, from_key = frame.values("from_agent"), frame.values("from_key")
+        if from_agent is not None and from_key is not None:
+            senders = [f"{name}/{key}" for name, key in zip(from_agent, from_key, strict=True)]
         for i in taken.rows:
             if origin == "control":
                 command = cast(list[list[object]], frame.values("command"))[i]
@@ -246,9 +249,7 @@ class Reading:
                 event=event,
                 source=cast("str | None", frame.constant("source")),
                 seq=None if seqs is None else cast(int, seqs[i]),
-                sender=None
-                if from_agent is None or from_key is None
-                else f"{from_agent[i]}/{from_key[i]}",
+                sender=senders[i] if senders is not None else None,
             )
 
     # Dead letters and paused agents.
@@ -265,9 +266,10 @@ class Reading:
         for view in self.views().values():
             for record in view.records():
                 if record.extras:
-                    reason, held, _ = _unpack_extras(record.extras)
-                    if reason:
-                        found.append(PausedAgent(record.agent, record.key, reason, len(held)))
+                    extras = unpack_extras(record.extras)
+                    if extras.paused:
+                        held = len(extras.held)
+                        found.append(PausedAgent(record.agent, record.key, extras.paused, held))
         return found
 
     def _dead_letter(self, number: int, letter: Letter, redriven: bool) -> DeadLetter:

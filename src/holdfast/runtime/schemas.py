@@ -52,15 +52,12 @@ def register(
     return codebook, max(codebook.id_of(cls) for cls in folded)
 
 
-def unregistered(fleet: FleetModel, stored: Mapping[int, Schema]) -> Codebook:
-    """The codebook of a program that only reads: classes the data does not know stay with it.
-
-    Raises SchemaError for a class that cannot read what is stored under its name.
-    """
-    known = {(schema.kind, schema.fingerprint): number for number, schema in stored.items()}
+def codebook_of(fleet: FleetModel, stored: Mapping[int, Schema] | None = None) -> Codebook:
+    """A codebook whose registry is a dictionary; ids of stored schemas stay as they are."""
+    known = {(schema.kind, schema.fingerprint): number for number, schema in (stored or {}).items()}
     last = max(known.values(), default=0)
 
-    def number(schema: Schema) -> int:
+    def register(schema: Schema) -> int:
         nonlocal last
         at = (schema.kind, schema.fingerprint)
         if at not in known:
@@ -68,8 +65,9 @@ def unregistered(fleet: FleetModel, stored: Mapping[int, Schema]) -> Codebook:
             known[at] = last
         return known[at]
 
-    everything = {**stored, **{number(schema): schema for schema in fleet.schemas()}}
-    return Codebook(fleet, everything, number)
+    schemas = dict(stored or {})
+    schemas.update({register(schema): schema for schema in fleet.schemas()})
+    return Codebook(fleet, schemas, register)
 
 
 def check_classes(

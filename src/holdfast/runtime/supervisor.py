@@ -59,10 +59,16 @@ class Post:
 
 class Supervisor:
     def __init__(
-        self, spawn: Spawn, workers: int, partitions: Sequence[int], clock: Callable[[], float]
+        self,
+        spawn: Spawn,
+        workers: int,
+        partitions: Sequence[int],
+        clock: Callable[[], float],
+        role: str = "worker",
     ) -> None:
         self._spawn = spawn
         self._clock = clock
+        self._role = role
         self.posts = [Post(n, list(partitions[n::workers])) for n in range(workers)]
         self.posts = [post for post in self.posts if post.partitions]
         self._stopping = False
@@ -79,7 +85,7 @@ class Supervisor:
         post.process = self._spawn(post.number, post.partitions)
         post.started = post.heard = self._clock()
         post.beating = False
-        _log.info("worker %d started as process %d", post.number, post.process.pid)
+        _log.info("%s %d started as process %d", self._role, post.number, post.process.pid)
 
     def _watch(self, post: Post, process: WorkerProcess) -> None:
         now = self._clock()
@@ -90,7 +96,9 @@ class Supervisor:
             patience = SILENT_SECONDS if post.beating else STARTING_SECONDS
             if now - post.heard <= patience:
                 return
-            _log.warning("worker %d (process %d) is silent: ending it", post.number, process.pid)
+            _log.warning(
+                "%s %d (process %d) is silent: ending it", self._role, post.number, process.pid
+            )
             process.kill()
             code = process.ended()
         self._ended(post, code, now)
@@ -100,12 +108,12 @@ class Supervisor:
         if self._stopping:
             return
         if code == EXIT_REFUSED:
-            raise GiveUp(f"worker {post.number} cannot run: its message is above")
+            raise GiveUp(f"{self._role} {post.number} cannot run: its message is above")
         post.failures = 0 if now - post.started > STEADY_SECONDS else post.failures + 1
         pause = BACKOFF_SECONDS[min(post.failures, len(BACKOFF_SECONDS) - 1)]
         post.start_after = now + pause
         post.ends = [*post.ends[-9:], f"exit {code}"]
-        _log.warning("worker %d ended (%s): starting it again", post.number, code)
+        _log.warning("%s %d ended (%s): starting it again", self._role, post.number, code)
         if pause == 0.0:
             self._start(post)
 

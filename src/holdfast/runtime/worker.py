@@ -28,11 +28,14 @@ class Worker:
         engine: Engine,
         wanted: Sequence[int],
         clock: Clock = system_clock,
+        called: Callable[[], None] = lambda: None,
     ) -> None:
+        """`called` is told when calls were committed, so that whoever runs them need not look."""
         self._fleet = fleet
         self._engine = engine
         self._wanted = list(wanted)
         self._clock = clock
+        self._called = called
         self._codebook, self._generation = agree(fleet, engine.catalog, states_in_use(engine))
         self.partitions: dict[int, Partition] = {}
         self.fenced: dict[int, str] = {}
@@ -66,7 +69,7 @@ class Worker:
             if isinstance(change, Granted):
                 claim = change.claim
                 self.partitions[claim.partition] = Partition(
-                    claim, self._engine, self._fleet, self._codebook, self._clock
+                    claim, self._engine, self._fleet, self._codebook, self._clock, self._called
                 )
             else:
                 self.partitions.pop(change.partition, None)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutdatedCode, TryAgain
-from holdfast.model.context import Sender, Timer
+from holdfast.model.context import Mark, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
 from holdfast.stepping.commit import Answer, Letter, Record
-from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.inputs import Answered, Inputs
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
 
@@ -34,6 +34,7 @@ class CarefulFold:
         self.letters: list[Letter] = []
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
+        self.closed: list[str] = []
         self.fired: list[Fired] = []
         self.gone: dict[tuple[str, str], Record] = {}
         self._scheduled = 0
@@ -58,7 +59,9 @@ class CarefulFold:
                     inputs.hops[i] if inputs.hops else 0,
                     position if inputs.asks else -1,
                 )
-                self._deliver(self._cell(inputs.agents[i], key), held)
+                cell = self._cell(inputs.agents[i], key)
+                if inputs.calls is None or self._close(cell, inputs.calls[i], held.event):
+                    self._deliver(cell, held)
             self.position = position + 1
 
     def _cell(self, agent: str, key: str) -> Cell:
@@ -75,6 +78,19 @@ class CarefulFold:
             born = 0 if kind.expire_after is None else int(self.now * 1e6)
             cell = Cell(kind, key, None, born)
         return cell
+
+    def _close(self, cell: Cell, answered: Answered, event: Event) -> bool:
+        """Whether this answers an open call, which is open no more then: whatever becomes of the
+        event, it is taken once."""
+        call = cell.extras.calls.get(answered.call) if cell.extras is not None else None
+        name = type(event).__name__
+        if call is None or call[:2] != answered[1:] or name not in (call.reply, "CallFailed"):
+            return False
+        cell.wake()
+        del cell.calls()[answered.call]
+        self.closed.append(answered.call)
+        self._touch(cell)
+        return True
 
     def _touch(self, cell: Cell) -> None:
         if cell.batch != self.stepper.batch:
@@ -141,7 +157,7 @@ class CarefulFold:
             self.schedule()
             self._answer(held, mark[2])
 
-    def _check_outputs(self, mark: tuple[int, int, int, int, int]) -> None:
+    def _check_outputs(self, mark: Mark) -> None:
         """Outputs of a wrong type are the event's failure, not the commit's."""
         effects, codebook = self.stepper.context._effects, self.stepper.codebook
         outputs: list[object] = [e.action for e in effects.actions[mark[0] :]]
@@ -151,6 +167,8 @@ class CarefulFold:
         try:
             for output in outputs:
                 codebook.pack([output], type(output))
+            for called in effects.calls[mark[5] :]:
+                codebook.know_call(called.function, called.reply)
         except TryAgain:
             self._interrupted = True  # a class met for the first time could not be noted
             raise

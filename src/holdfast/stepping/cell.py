@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
@@ -9,7 +10,7 @@ import msgspec
 
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.agent import Agent
-from holdfast.model.context import Sender, Timer
+from holdfast.model.context import OpenCall, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.handlers import Route
 from holdfast.stepping.codebook import Codebook, first_misfit, type_error
@@ -19,7 +20,6 @@ HELD_PER_AGENT_MAX = 10_000
 STATE_BYTES_MAX = 16 * 1024 * 1024
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.decode
 
 
 class Held(NamedTuple):
@@ -40,12 +40,13 @@ class Extras:
     paused: str = ""
     held: list[Held] = field(default_factory=list)
     timers: dict[str, Timer] = field(default_factory=dict)
+    calls: dict[str, OpenCall] = field(default_factory=dict)  # open ones, by id
 
     def __bool__(self) -> bool:
-        return bool(self.paused or self.held or self.timers)
+        return bool(self.paused or self.held or self.timers or self.calls)
 
     def copy(self) -> Extras:
-        return Extras(self.paused, list(self.held), dict(self.timers))
+        return Extras(self.paused, list(self.held), dict(self.timers), dict(self.calls))
 
     def pack(self, codebook: Codebook) -> bytes:
         if not self:
@@ -56,22 +57,25 @@ class Extras:
 
         held = [(*row(h.event), *h[1:]) for h in self.held]
         timers = [(t.name, t.due, t.period, *row(t.event)) for t in self.timers.values()]
-        return _pack([self.paused, held, timers])
+        calls = [(id, *call) for id, call in self.calls.items()]
+        return _packed(self.paused, held, timers, calls)
 
     @classmethod
     def unpack(cls, data: bytes, codebook: Codebook) -> Extras:
         if not data:
             return cls()
-        paused, held, timers = _unpack(data, type=tuple[str, list[_HeldRow], list[_TimerRow]])
-        extras = cls(paused)
-        for schema, row, position, event_time, sender, hops, ask in held:
+        packed = unpack_extras(data)
+        extras = cls(packed.paused)
+        for schema, row, position, event_time, sender, hops, ask in packed.held:
             event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
             extras.held.append(
                 Held(event, position, event_time, sender and Sender(*sender), hops, ask)
             )
-        for name, due, period, schema, row in timers:
+        for name, due, period, schema, row in packed.timers:
             event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
             extras.timers[name] = Timer(name, due, event, period)
+        for id, *call in packed.calls:
+            extras.calls[id] = OpenCall(*call)
         return extras
 
 
@@ -79,12 +83,31 @@ _HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
 _TimerRow = tuple[str, float, float, int, msgspec.Raw]
 
 
+class PackedExtras(msgspec.Struct, array_like=True):
+    """Extras as stored, readable without the user's classes."""
+
+    paused: str
+    held: list[_HeldRow]
+    timers: list[_TimerRow]
+    calls: list[tuple[str, str, str, str]] = []  # left out where there are none
+
+
+unpack_extras = msgspec.msgpack.Decoder(PackedExtras).decode
+
+
+def _packed(
+    paused: str, held: Sequence[object], timers: Sequence[object], calls: Sequence[object]
+) -> bytes:
+    return _pack([paused, held, timers, calls] if calls else [paused, held, timers])
+
+
 def without_asks(extras: bytes) -> bytes:
     """The same for another partition: whoever asked looks for the answer in this one."""
     if not extras:
         return extras
-    paused, held, timers = _unpack(extras, type=tuple[str, list[_HeldRow], msgspec.Raw])
-    return _pack([paused, [(*row[:-1], -1) for row in held], timers])
+    packed = unpack_extras(extras)
+    held = [(*row[:-1], -1) for row in packed.held]
+    return _packed(packed.paused, held, packed.timers, packed.calls)
 
 
 class Kind:
@@ -164,6 +187,9 @@ class Cell:
         if self.extras is None:
             self.extras = Extras()
         return self.extras.timers
+
+    def calls(self) -> dict[str, OpenCall]:
+        return self.beside().calls
 
     def beside(self) -> Extras:
         if self.extras is None:

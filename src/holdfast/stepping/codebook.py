@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.errors import DamagedData, OutdatedCode, UsageError
+from holdfast.model.calls import CallFunction
+from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
 from holdfast.model.schema import RowReader, Schema
@@ -86,6 +88,11 @@ class Codebook:
         schema_id = self._register(schema)
         self._stored[schema_id] = schema
         return schema_id
+
+    def know_call(self, function: CallFunction, reply: type[Event]) -> None:
+        """So that whoever runs it finds the function, and whoever reads the reply the class."""
+        self._fleet.adopt_call(function)
+        self.id_of(reply)
 
     def reader_of(self, schema_id: int) -> RowReader[object]:
         reader = self._readers.get(schema_id)

@@ -87,6 +87,22 @@ class Journalled:
     frame: bytes
 
 
+class Call(NamedTuple):
+    """An open call: what runs it needs. `number` grows with every call of a partition."""
+
+    number: int
+    id: str
+    agent: str
+    key: str
+    function: str
+    arguments: bytes
+    reply: str
+    timeout: float
+    retries: int
+    backoff: float
+    now: float
+
+
 class Head(NamedTuple):
     """Where a partition stands: what a commit replaces as a whole."""
 
@@ -96,6 +112,7 @@ class Head(NamedTuple):
     letters_next: int = 1
     journal_next: int = 0
     commits: int = 0
+    calls_next: int = 1
 
 
 class CommitNote(NamedTuple):
@@ -123,6 +140,8 @@ class Commit:
     redriven: list[int] = field(default_factory=list)
     journalled: Journalled | None = None
     relayed: dict[int, int] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)  # that were made
+    closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
     logs: list[LogLine] = field(default_factory=list)
     condemned: str = ""
 
@@ -142,7 +161,8 @@ class Commit:
     def size_bytes(self) -> int:
         """About how much an engine has to write."""
         issued = len(self.issued.frame) if self.issued else 0
-        return len(self.delta) + issued + sum(len(out.frame) for out in self.outgoing)
+        called = sum(len(call.arguments) for call in self.calls)
+        return len(self.delta) + issued + called + sum(len(out.frame) for out in self.outgoing)
 
     @property
     def empty(self) -> bool:

@@ -1,14 +1,15 @@
 """Inputs: what one stored inbox frame holds for the stepper, decoded to columns of objects.
 
-Origins: "external" (sent from outside), "message" (from an agent), "control" (an operator's
-resume, pause or redrive). Timers are inputs too, but live in the agents until they fire.
+Origins: "external" (sent from outside), "message" (from an agent), "reply" (the answer to a call),
+"control" (an operator's resume, pause or redrive). Timers are inputs too, but live in the agents
+until they fire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
@@ -29,6 +30,14 @@ class StoredFrame:
     frame: bytes
 
 
+class Answered(NamedTuple):
+    """Which call a reply answers, and what was asked there."""
+
+    call: str
+    function: str
+    digest: str
+
+
 @dataclass(slots=True)
 class Inputs:
     first: int
@@ -43,6 +52,7 @@ class Inputs:
     hops: list[int] | None = None
     asks: bool = False
     commands: list[list[object]] | None = None
+    calls: list[Answered] | None = None  # of replies
 
     @property
     def plain(self) -> bool:
@@ -54,6 +64,7 @@ class Inputs:
             and self.hops is None
             and not self.asks
             and self.commands is None
+            and self.calls is None
         )
 
     def __len__(self) -> int:
@@ -76,6 +87,7 @@ class Inputs:
             hops=cut(self.hops),
             asks=self.asks,
             commands=cut(self.commands),
+            calls=cut(self.calls),
         )
 
 
@@ -151,6 +163,30 @@ def control_frame(agent: str, key: str, command: Sequence[object]) -> Frame:
     )
 
 
+def reply_frame(
+    agent: str,
+    key: str,
+    call_id: str,
+    function: str,
+    digest: str,
+    event: Event,
+    codebook: Codebook,
+) -> Frame:
+    """The answer to a call: what the function returned, or CallFailed."""
+    return Frame(
+        1,
+        {
+            "origin": const("reply"),
+            "agent": const(agent),
+            "key": rows([key]),
+            "call": rows([call_id]),
+            "function": const(function),
+            "arguments": rows([digest]),
+            **payload([event], codebook),
+        },
+    )
+
+
 def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
     frame = Frame.decode(stored.frame)
     agents = cast(list[str], frame.values("agent"))
@@ -177,4 +213,7 @@ def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
         keys = cast(list[str], frame.values("from_key"))
         inputs.senders = [Sender(a, k) for a, k in zip(names, keys, strict=True)]
         inputs.hops = cast(list[int], frame.values("hops"))
+    if origin == "reply":
+        columns = [cast(list[str], frame.values(n)) for n in ("call", "function", "arguments")]
+        inputs.calls = [Answered(*row) for row in zip(*columns, strict=True)]
     return inputs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.model.context import Emitted, Sent
+from holdfast.model.context import Called, Emitted, Sent
 from holdfast.model.event import Event
 from holdfast.model.keys import Layout
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Issued, Journalled, Outgoing
+from holdfast.stepping.commit import Call, Issued, Journalled, Outgoing
 from holdfast.stepping.frame import Frame, codes, const, floats, integers, rows
 from holdfast.stepping.rows import payload
 
@@ -85,6 +85,27 @@ def message_frame(group: Sequence[Sent], codebook: Codebook) -> Frame:
             **payload([m.event for m in group], codebook),
         },
     )
+
+
+def request(called: Sequence[Called], first: int, codebook: Codebook) -> list[Call]:
+    for function, reply in {(one.function, one.reply) for one in called}:
+        codebook.know_call(function, reply)
+    return [
+        Call(
+            number,
+            one.id,
+            one.subject.agent_name,
+            one.subject.key,
+            one.function.__name__,
+            one.arguments,
+            one.reply.__name__,
+            one.timeout,
+            one.retries,
+            one.backoff,
+            one.now,
+        )
+        for number, one in enumerate(called, start=first)
+    ]
 
 
 def journal(fired: Sequence[Fired], first: int, codebook: Codebook) -> Journalled | None:

@@ -21,7 +21,7 @@ from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Head, Letter, Record
 from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
-from holdfast.stepping.outputs import dispatch, issue, journal
+from holdfast.stepping.outputs import dispatch, issue, journal, request
 from holdfast.stepping.records import delta_frame, records_of
 from holdfast.stepping.script import Firing, interleaved
 
@@ -136,7 +136,7 @@ class Stepper:
 
     def _undo(self, fold: CarefulFold) -> None:
         """Forget this batch: every agent it met is again what is committed."""
-        self.context._effects.rewind((0, 0, 0, 0, 0))
+        self.context._effects.clear()
         self.context._forget_draws()
         for entry in fold.popped:
             self.agenda.put_back(entry)
@@ -199,6 +199,7 @@ class Stepper:
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
         issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
         journalled = journal(fold.fired, before.journal_next, self.codebook)
+        calls = request(effects.calls, before.calls_next, self.codebook)
         moved = fold.position != before.position or records or issued or outgoing or journalled
         head = Head(
             position=fold.position,
@@ -207,6 +208,7 @@ class Stepper:
             letters_next=before.letters_next + len(fold.letters),
             journal_next=before.journal_next + (journalled.count if journalled else 0),
             commits=before.commits + 1,
+            calls_next=before.calls_next + len(calls),
         )
         commit = Commit(
             before=before,
@@ -221,6 +223,8 @@ class Stepper:
             redriven=fold.redriven,
             journalled=journalled,
             relayed=relayed,
+            calls=calls,
+            closed=fold.closed,
             logs=list(effects.logs),
             condemned=condemned,
         )
@@ -236,7 +240,7 @@ class Stepper:
         effects = self.context._effects
         for cell, record, agent in zip(self.touched, commit.records, agents, strict=False):
             cell.saved, cell.agent, cell.updated = record, agent, record.updated
-        effects.rewind((0, 0, 0, 0, 0))
+        effects.clear()
         self.sent_next.update(commit.sent_next)
         self.head = commit.head
         self.touched = []

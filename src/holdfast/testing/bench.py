@@ -6,21 +6,21 @@ as they would be through an inbox. Nothing is stored, and time is what the calle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from holdfast.model.agent import Agent
+from holdfast.model.calls import digest_of
 from holdfast.model.context import Timer
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
 from holdfast.model.keys import Layout
-from holdfast.model.schema import Schema
-from holdfast.runtime.schemas import unregistered
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, Head, Letter, Record
+from holdfast.stepping.commit import Call, Commit, Head, Letter, Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import Inputs, StoredFrame, event_frame, read_inputs
+from holdfast.stepping.inputs import Inputs, StoredFrame, event_frame, read_inputs, reply_frame
 from holdfast.stepping.stepper import Stepper
 
 Row = tuple[type[Agent], str, Event]
@@ -38,11 +38,6 @@ class Taken(NamedTuple):
     def __str__(self) -> str:
         what = self.origin if self.event is None else repr(self.event)
         return f"{self.agent}/{self.key}, {what}"
-
-
-def codebook_of(fleet: FleetModel, stored: Mapping[int, Schema] | None = None) -> Codebook:
-    """A codebook whose registry is a dictionary; ids of stored schemas stay as they are."""
-    return unregistered(fleet, stored or {})
 
 
 class Bench:
@@ -95,6 +90,12 @@ class Bench:
             event_times=None if event_time is None else [event_time] * len(rows),
             asks=asks,
         )
+
+    def reply(self, call: Call, event: Event) -> Frame:
+        """The answer to a call, as whoever runs calls appends it."""
+        digest = digest_of(call.function, call.arguments)
+        place = (call.agent, call.key, call.id, call.function)
+        return reply_frame(*place, digest, event, self.codebook)
 
     def read(self, frame: bytes, stamp: float) -> Inputs:
         """A frame as the next input, decoded as it would be from an inbox."""

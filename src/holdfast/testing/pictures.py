@@ -20,9 +20,11 @@ from holdfast.stepping.frame import Frame
 from holdfast.stepping.rows import read_raw_payload
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.decode
 _ACTION = ("agent", "key", "version", "index", "now")
 _MESSAGE = ("from_agent", "from_key", "agent", "key", "hops", "event_time")
 VERSION, TIMERS, HELD, PAUSED = "(version)", "(timers)", "(held events)", "(paused)"
+CALLS = "(open calls)"
 
 
 class Picture(msgspec.Struct):
@@ -63,6 +65,11 @@ class Painter:
         for out in commit.outgoing:
             kind = f"messages to partition {out.destination}"
             picture.outputs[kind] = self._rows(out.frame, _MESSAGE)
+        if commit.calls:
+            picture.outputs["calls"] = [
+                [one.agent, one.key, one.id, one.function, _decode(one.arguments), *one[6:]]
+                for one in commit.calls
+            ]
         if commit.journalled is not None:
             picture.outputs["timers that fired"] = self._journal(commit.journalled.frame)
         if commit.letters:
@@ -92,6 +99,7 @@ class Painter:
                 name: [timer.due, timer.period, self._event(timer.event)]
                 for name, timer in sorted(extras.timers.items())
             }
+            found[CALLS] = {id: list(call) for id, call in extras.calls.items()}
         return found
 
     def _event(self, event: object) -> list[object]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Self
 
 from holdfast.engine import inheritance
 from holdfast.engine.admission import admit
+from holdfast.engine.contents import Contents, HeldContents
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.memory import capturing
 from holdfast.engine.memory.catalog import MemoryCatalog
 from holdfast.engine.memory.partition import MemoryPartition, child_of
 from holdfast.engine.port import (
@@ -37,6 +40,7 @@ class MemoryEngine:
         refuses_at_append=True,
         delivers_messages=False,
         rescales=True,
+        captures=True,
     )
 
     def __init__(
@@ -183,6 +187,9 @@ class MemoryEngine:
         for letter_id in part.dead.keys() & set(commit.redriven):
             part.dead[letter_id] = (part.dead[letter_id][0], True)
         part.answers.update({a.position: a for a in commit.answers})
+        part.opened.update({call.id: call for call in commit.calls})
+        for call_id in commit.closed:
+            part.opened.pop(call_id, None)
         if commit.issued is not None:
             part.issued.append(commit.issued)
         if commit.journalled is not None:
@@ -235,6 +242,29 @@ class MemoryEngine:
             self._granted.difference_update(parents)
             self.catalog.retired = {**self.catalog.retired, **before.slots_by_number}
             self.catalog.layout = layout
+
+    # Capturing.
+
+    def capture(self) -> HeldContents:
+        with ExitStack() as turns:
+            for number in self.catalog.layout.numbers:
+                turns.enter_context(self._turn(number, APPEND_SECONDS))
+            return capturing.capture(self.catalog, self._partitions)
+
+    @classmethod
+    def plant(
+        cls,
+        contents: Contents,
+        limits: Limits | None = None,
+        clock: Clock = system_clock,
+        faults: FaultPoints = no_faults,
+    ) -> Self:
+        faults("plant.inside")
+        planted = cls(contents.fleet, len(contents.layout.partitions), limits, clock, faults)
+        planted.catalog = capturing.planted_catalog(contents)
+        planted._partitions = capturing.planted_partitions(contents)
+        faults("plant.after")
+        return planted
 
     def folding(self, claim: Claim, position: int | None) -> None:
         """An event that kills this process takes the data along: there is nobody to tell."""

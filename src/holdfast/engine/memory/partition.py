@@ -7,6 +7,7 @@ import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from holdfast.engine import inheritance
@@ -16,6 +17,7 @@ from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
 from holdfast.stepping.commit import (
     Answer,
+    Call,
     CommitNote,
     Head,
     Issued,
@@ -99,6 +101,7 @@ class MemoryPartition:
     notes: list[CommitNote] = field(default_factory=list)
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
+    opened: dict[str, Call] = field(default_factory=dict)  # calls by id, in order of their numbers
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
     whole: threading.RLock = field(default_factory=threading.RLock)  # nothing in it is half done
 
@@ -159,6 +162,11 @@ class MemoryPartition:
         with self.whole:
             return self.answers.get(position)
 
+    def calls(self, after: int, most: int) -> list[Call]:
+        with self.whole:
+            later = (call for call in self.opened.values() if call.number > after)
+            return list(islice(later, most))
+
     def sent_next(self) -> dict[int, int]:
         with self.whole:
             return dict(self.numbers)
@@ -176,12 +184,14 @@ class MemoryPartition:
 
 def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartition:
     letters = inheritance.letters_of(slots, [part.letters() for part in parents])
+    calls = inheritance.calls_of(slots, [list(part.opened.values()) for part in parents])
     dedupe = inheritance.union(part.ledger.dedupe() for part in parents).of(slots)
     child = MemoryPartition(
         stamp=inheritance.latest(part.stamp for part in parents),
         generation=max(part.generation for part in parents),
-        committed=inheritance.first_head((part.committed for part in parents), letters),
+        committed=inheritance.first_head((part.committed for part in parents), letters, calls),
         dead={letter.id: (letter, False) for letter in letters},
+        opened={call.id: call for call in calls},
     )
     child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe
     for part in parents:

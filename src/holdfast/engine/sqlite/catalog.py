@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -97,7 +97,7 @@ class SqliteCatalog:
         """From now on these partitions live, and those of the layout before are retired."""
         with self._lock, explained(self._path):
             with transaction(self._connection):
-                _insert_slots(self._connection, layout)
+                _insert_slots(self._connection, layout.slots_by_number)
                 self._connection.execute(f"PRAGMA user_version={RESCALED_FORMAT}")
                 faults("rescale.inside")
             self._layout, self._retired = self._read_layout()
@@ -129,7 +129,29 @@ class SqliteCatalog:
         with explained(path):
             about = ("fleet", fleet)
             connection.execute("INSERT INTO about VALUES(?, ?, ?)", (*about, check_of(*about)))
-            _insert_slots(connection, Layout.even(partitions))
+            _insert_slots(connection, Layout.even(partitions).slots_by_number)
+        publish(connection, path)
+
+    @staticmethod
+    def plant(
+        root: Path,
+        fleet: str,
+        layout: Layout,
+        retired: Mapping[int, range],
+        schemas: Mapping[int, Schema],
+    ) -> None:
+        """A catalog that says what another one said; ids of schemas are kept."""
+        path = root / "fleet.db"
+        connection = create(path, _TABLES)
+        with explained(path):
+            about = ("fleet", fleet)
+            connection.execute("INSERT INTO about VALUES(?, ?, ?)", (*about, check_of(*about)))
+            _insert_slots(connection, retired)
+            _insert_slots(connection, layout.slots_by_number)
+            for number, schema in schemas.items():
+                _insert_schema(connection, number, schema)
+            if retired:
+                connection.execute(f"PRAGMA user_version={RESCALED_FORMAT}")
         publish(connection, path)
 
     def check_fleet(self, fleet: str) -> None:
@@ -170,9 +192,7 @@ class SqliteCatalog:
         if schema.fingerprint in known:
             return
         number = max(known.values(), default=0) + 1
-        row = (number, schema.fingerprint, schema.kind, schema.name, json.dumps(schema.to_json()))
-        values = (*row, check_of(*row))
-        self._connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?, ?)", values)
+        _insert_schema(self._connection, number, schema)
         known[schema.fingerprint] = number
 
     def close(self) -> None:
@@ -181,10 +201,15 @@ class SqliteCatalog:
             self._connection.close()
 
 
-def _insert_slots(connection: apsw.Connection, layout: Layout) -> None:
-    for number, slots in layout.slots_by_number.items():
+def _insert_slots(connection: apsw.Connection, partitions: Mapping[int, range]) -> None:
+    for number, slots in partitions.items():
         row = (number, slots.start, slots.stop)
         connection.execute("INSERT INTO slots VALUES(?, ?, ?, ?)", (*row, check_of(*row)))
+
+
+def _insert_schema(connection: apsw.Connection, number: int, schema: Schema) -> None:
+    row = (number, schema.fingerprint, schema.kind, schema.name, json.dumps(schema.to_json()))
+    connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?, ?)", (*row, check_of(*row)))
 
 
 def check_root(root: Path) -> None:

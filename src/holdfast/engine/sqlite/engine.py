@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -23,7 +24,7 @@ from holdfast.engine.port import (
     Revoked,
     Taken,
 )
-from holdfast.engine.sqlite import rescaling, state
+from holdfast.engine.sqlite import capturing, planting, rescaling, state
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.files import damaged, explained, make_durably, sync_path, wal_bytes
 from holdfast.engine.sqlite.folders import check_count, folder_of, lay_out
@@ -51,6 +52,7 @@ class SqliteEngine:
         refuses_at_append=True,
         delivers_messages=False,
         rescales=True,
+        captures=True,
     )
 
     def __init__(
@@ -235,6 +237,16 @@ class SqliteEngine:
             self._states.pop(number).close()
             self._stop_listening(number)
 
+    # Capturing.
+
+    def capture(self) -> Contents:
+        numbers = [*self.catalog.retired, *self.catalog.layout.numbers]
+        return capturing.capture(self.root, self.catalog, {n: self._inbox(n) for n in numbers})
+
+    @staticmethod
+    def plant(root: Path, contents: Contents, faults: FaultPoints = no_faults) -> None:
+        planting.plant(root, contents, faults)
+
     def folding(self, claim: Claim, position: int | None) -> None:
         self._owned(claim).folding(position)
 
@@ -306,6 +318,13 @@ class SqliteEngine:
             )
 
     # Upkeep.
+
+    def keep_from(self, partition: int, position: int | None) -> None:
+        """Retention by age leaves events from there on; past `retain_bytes` they go all the same.
+
+        In every process, until it is said again; None ends it.
+        """
+        self._inbox(partition).kept.set(position)
 
     def maintain(self) -> None:
         """Every partition, also if another one has trouble; then the first trouble is raised."""

@@ -21,6 +21,7 @@ from holdfast.errors import (
 )
 
 FORMAT = 1
+STATE_FORMAT = 2  # of state.db, knows calls: an older release would take a reply for any event
 PAGE_BYTES = 8192
 BUSY_MILLISECONDS = 5_000  # ten times the longest transaction seen on a slow disk
 
@@ -95,6 +96,10 @@ def _disk_is_full(path: Path) -> bool:
     return status.f_bavail * status.f_frsize < 1024 * 1024
 
 
+def newest_of(path: Path) -> int:
+    return STATE_FORMAT if path.name == "state.db" else FORMAT
+
+
 def create(path: Path, script: str) -> apsw.Connection:
     """A new file with our tables. It becomes visible under its name only when it is whole."""
     unfinished = _unfinished(path)
@@ -104,11 +109,16 @@ def create(path: Path, script: str) -> apsw.Connection:
         connection.execute("PRAGMA synchronous=OFF")  # `publish` syncs it, once
         connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(script)
-        connection.execute(f"PRAGMA application_id={_schema_check(connection)}")
+        extend(connection, script, newest_of(path))
     return connection
+
+
+def extend(connection: apsw.Connection, script: str, format: int) -> None:
+    """Change the tables of a file, inside a transaction."""
+    connection.execute(script)
+    connection.execute(f"PRAGMA user_version={format}")
+    connection.execute(f"PRAGMA application_id={_schema_check(connection)}")
 
 
 def _schema_check(connection: apsw.Connection) -> int:
@@ -139,7 +149,9 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + ".new")
 
 
-def open_existing(path: Path, *, read_only: bool = False, newest: int = FORMAT) -> apsw.Connection:
+def open_existing(
+    path: Path, *, read_only: bool = False, newest: int | None = None
+) -> apsw.Connection:
     with explained(path):
         if not path.exists():
             raise damaged(path, "the file is missing")
@@ -147,7 +159,7 @@ def open_existing(path: Path, *, read_only: bool = False, newest: int = FORMAT) 
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         try:
-            check_format(connection, path, newest)
+            check_format(connection, path, newest or newest_of(path))
             _make_certain(path)
         except BaseException:
             connection.close()
@@ -171,7 +183,21 @@ def _make_certain(path: Path) -> None:
     sync_path(path.parent)
 
 
-def check_format(connection: apsw.Connection, path: Path, newest: int = FORMAT) -> None:
+def check_format(connection: apsw.Connection, path: Path, newest: int) -> None:
+    with _one_moment(connection):  # a claim may bring the tables up to date meanwhile
+        _check_format(connection, path, newest)
+
+
+@contextmanager
+def _one_moment(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _check_format(connection: apsw.Connection, path: Path, newest: int) -> None:
     version = connection.execute("PRAGMA user_version").get
     if isinstance(version, int) and version > newest:
         raise NewerFormat(

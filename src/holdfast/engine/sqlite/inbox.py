@@ -21,6 +21,7 @@ from holdfast.engine.sqlite.files import (
     transaction,
     wal_bytes,
 )
+from holdfast.engine.sqlite.keeping import KeepMark
 from holdfast.engine.sqlite.locks import Turnstile, Witness
 from holdfast.engine.sqlite.segment import (
     InboxHead,
@@ -70,6 +71,7 @@ class SqliteInbox:
         self._reading = threading.Lock()
         self._readers: dict[SegmentName, Segment] = {}
         self._wake = folder / "wake"
+        self.kept = KeepMark(folder / "archived")
 
     # Appending. One thread of this process at a time, one process at a time.
 
@@ -347,14 +349,20 @@ class SqliteInbox:
             self.rotate()
 
     def _expendable(self, names: list[SegmentName], folded: int) -> list[SegmentName]:
-        """Sealed, wholly folded, and older or more than retention keeps. The newest stays."""
+        """Sealed, wholly folded, and older or more than retention keeps. The newest stays.
+
+        What is not archived yet may be older, but not more.
+        """
         kept = 0
         result: list[SegmentName] = []
         oldest_kept = self._clock().wall - self._limits.retain_seconds
         for name, following in reversed(list(pairwise(names))):
             path = self.folder / str(name)
             kept += path.stat().st_size + wal_bytes(path)
-            past = last_written(path) < oldest_kept or kept > self._limits.retain_bytes
+            aged = last_written(path) < oldest_kept
+            past = (
+                aged and not self.kept.keeps(following.first)
+            ) or kept > self._limits.retain_bytes
             if past and following.first <= folded:
                 result.append(name)
             else:

@@ -28,7 +28,7 @@ from holdfast.engine.sqlite.files import damaged, discard, explained, publish, s
 from holdfast.engine.sqlite.folders import folder_of, fresh_incarnation, make_folder
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.standing import begin_state
-from holdfast.engine.sqlite.state import SqliteState
+from holdfast.engine.sqlite.state import SqliteState, call_row
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.errors import HoldfastError
 from holdfast.model.keys import Layout
@@ -112,6 +112,7 @@ def _make_children(
     dedupe = inheritance.union(parent.inbox.dedupe() for parent in parents)
     inheritance.check_sources(dedupe, sources_max)
     buried = [parent.view.letters() for parent in parents]
+    opened = [parent.view.calls(0, 2**62) for parent in parents]
     records = _records(root, parents, before, after)
     for number, parts in groupby(records, key=itemgetter(0)):
         slots = after.slots_by_number[number]
@@ -120,15 +121,17 @@ def _make_children(
         incarnation = fresh_incarnation(number)
         segment.create_first(folder / "inbox", incarnation, stamp, dedupe.of(slots))
         letters = inheritance.letters_of(slots, buried)
+        calls = inheritance.calls_of(slots, opened)
         path = folder / "state.db"
-        connection = begin_state(
-            path, incarnation, generation, inheritance.first_head(heads, letters)
-        )
+        head = inheritance.first_head(heads, letters, calls)
+        connection = begin_state(path, incarnation, generation, head)
         try:
             with explained(path):
                 for _, part in parts:
                     rows = [(*r, check_of(*r)) for r in map(inheritance.moved, part)]
                     connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                for call in calls:
+                    connection.execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
                 for letter in letters:
                     connection.execute("INSERT INTO letters VALUES(?, ?, ?, ?)", _row(letter))
             publish(connection, path)

@@ -20,9 +20,10 @@ import apsw
 
 from holdfast.engine.sqlite.catalog import RESCALED_FORMAT
 from holdfast.engine.sqlite.checks import check_structure, verified, verified_frame
-from holdfast.engine.sqlite.files import FORMAT, check_format, explained, wal_bytes
+from holdfast.engine.sqlite.files import check_format, explained, newest_of, wal_bytes
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.segment import SegmentName
+from holdfast.engine.sqlite.standing import has_table
 from holdfast.errors import HoldfastError
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.records import read_delta
@@ -146,7 +147,7 @@ def _copy_unlocked(path: Path, target: Path) -> None:
 def _check(report: FileReport, connection: apsw.Connection) -> None:
     """Format and structure: whatever they say, the rows are looked at all the same."""
     connection.execute("PRAGMA cell_size_check=ON")
-    newest = RESCALED_FORMAT if report.path.name == "fleet.db" else FORMAT
+    newest = RESCALED_FORMAT if report.path.name == "fleet.db" else newest_of(report.path)
     for look in (partial(check_format, newest=newest), check_structure):
         try:
             look(connection, report.path)
@@ -265,7 +266,8 @@ def _state(report: FileReport, connection: apsw.Connection) -> None:
     _state_head(report, connection, _witnessed(report.path.with_name("committed")))
     _states(report, connection)
     for table, columns in _OUTPUTS.items():
-        _outputs(report, connection, table, columns)
+        if has_table(connection, table):
+            _outputs(report, connection, table, columns)
 
 
 def _state_head(report: FileReport, connection: apsw.Connection, seen: int) -> None:
@@ -278,8 +280,8 @@ def _state_head(report: FileReport, connection: apsw.Connection, seen: int) -> N
         if head[6] < seen:
             report.blame(f"commits {head[6] + 1} to {seen} are not here")
         deltas = connection.execute("SELECT count(*) FROM delta").get
-        if deltas != head[8]:
-            report.blame(f"of {head[8]} deltas of states {deltas} are here")
+        if deltas != head[-1]:
+            report.blame(f"of {head[-1]} deltas of states {deltas} are here")
     except _Problems as error:
         report.blame(error)
 
@@ -320,6 +322,8 @@ _OUTPUTS = {
     "outbox": "destination, first, count, frame, sum",
     "letters": "id, body, sum - redriven",
     "answers": "position, now, body, sum",
+    "calls": "number, id, body, sum",
+    "commits": "number, position, fired, now, states, condemned, sum",
     "sent": "destination, next, sum",
     "about": "name, value, sum",
 }
@@ -335,7 +339,7 @@ def _outputs(report: FileReport, connection: apsw.Connection, table: str, column
             count += 1
     except _Problems as error:
         report.blame(error)
-    if table not in ("sent", "about") and count:
+    if table not in ("sent", "about", "commits") and count:
         report.facts.append(f"{count:,} {table}")
 
 

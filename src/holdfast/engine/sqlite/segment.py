@@ -7,7 +7,7 @@ segment and its first position: the chain can be read from a directory listing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -113,8 +113,7 @@ class Segment:
         _put_head(self.connection, self.head()._replace(sealed=True))
 
     def put_frame(self, first: int, count: int, stamp: float, frame: bytes) -> None:
-        row = (first, count, stamp, frame, frame_check((first, count, stamp), frame))
-        self.connection.execute("INSERT INTO frames VALUES(?, ?, ?, ?, ?)", row)
+        _put_frame(self.connection, first, count, stamp, frame)
 
     def frames(self, position: int) -> Iterator[StoredFrame]:
         """Frames from the one that holds `position` on: each is checked, and none is missing."""
@@ -158,6 +157,13 @@ def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
     connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
+def _put_frame(
+    connection: apsw.Connection, first: int, count: int, stamp: float, frame: bytes
+) -> None:
+    row = (first, count, stamp, frame, frame_check((first, count, stamp), frame))
+    connection.execute("INSERT INTO frames VALUES(?, ?, ?, ?, ?)", row)
+
+
 def create_first(
     folder: Path, incarnation: str, stamp: Instant = NEVER, dedupe: Dedupe | None = None
 ) -> None:
@@ -168,6 +174,32 @@ def create_first(
             _put_head(connection, InboxHead(incarnation, 0, stamp))
             if dedupe is not None:
                 ledger.SqliteLedger(connection, path).inherit(dedupe)
+        publish(connection, path)
+    except BaseException:
+        discard(connection, path)
+        raise
+
+
+def plant(
+    folder: Path,
+    head: InboxHead,
+    first: int,
+    frames: Iterable[StoredFrame],
+    dedupe: Dedupe,
+    marks: Mapping[str, int],
+) -> None:
+    """A first segment that goes on where another inbox was captured, from `first` on."""
+    path = folder / str(SegmentName(1, first))
+    connection = create(path, _TABLES)
+    try:
+        with explained(path):
+            _put_head(connection, head)
+            rows = ledger.SqliteLedger(connection, path)
+            rows.inherit(dedupe)
+            for source, last in marks.items():
+                rows.put_mark(source, last)
+            for one in frames:
+                _put_frame(connection, one.first, one.count, one.stamp, one.frame)
         publish(connection, path)
     except BaseException:
         discard(connection, path)

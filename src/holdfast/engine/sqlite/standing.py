@@ -8,17 +8,22 @@ from typing import NamedTuple, cast
 import apsw
 
 from holdfast.engine.sqlite.checks import check_of, verified
-from holdfast.engine.sqlite.files import create, damaged, open_existing
+from holdfast.engine.sqlite.files import STATE_FORMAT, create, damaged, extend, open_existing
 from holdfast.engine.sqlite.locks import ProcessIdentity
 from holdfast.stepping.commit import Head
 
-_TABLES = """
-CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
+_HEAD = """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
-    letters_next INTEGER, journal_next INTEGER, commits INTEGER, epoch INTEGER, deltas INTEGER,
-    sum INTEGER
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER, epoch INTEGER,
+    deltas INTEGER, sum INTEGER
 );
+"""
+_CALLS = """
+CREATE TABLE calls(number INTEGER PRIMARY KEY, id TEXT UNIQUE, body BLOB NOT NULL, sum INTEGER);
+"""
+_TABLES = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE base(
     agent TEXT, key TEXT, version INTEGER, schema INTEGER, state BLOB, extras BLOB, updated REAL,
     sum INTEGER, PRIMARY KEY(agent, key)
@@ -38,9 +43,8 @@ CREATE TABLE journal(
 CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLOB, sum INTEGER);
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
-# Made by whoever claims a file of a release that did not have them yet.
-LATER_TABLES = """
-CREATE TABLE IF NOT EXISTS commits(
+_COMMITS = """
+CREATE TABLE commits(
     number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
     condemned TEXT, sum INTEGER
 );
@@ -58,7 +62,7 @@ class Standing(NamedTuple):
 def put_head(connection: apsw.Connection, standing: Standing) -> None:
     values = (1, *standing.head, standing.epoch, standing.deltas)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def read_head(connection: apsw.Connection, path: Path) -> Standing:
@@ -66,7 +70,23 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
     if row is None:
         raise damaged(path, "the head is missing")
     values = cast(tuple[int, ...], verified(path, "the head", row))
-    return Standing(Head(*values[1:7]), values[7], values[8])
+    *head, epoch, deltas = values[1:]
+    return Standing(Head(*head), epoch, deltas)  # an older head ends earlier: defaults
+
+
+def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
+    """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
+    if not has_table(connection, "calls"):
+        standing = read_head(connection, path)
+        extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
+        put_head(connection, standing)
+    if not has_table(connection, "commits"):
+        extend(connection, _COMMITS, STATE_FORMAT)
+
+
+def has_table(connection: apsw.Connection, name: str) -> bool:
+    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?"
+    return bool(connection.execute(query, (name,)).get)
 
 
 def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
@@ -88,7 +108,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + LATER_TABLES)
+    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

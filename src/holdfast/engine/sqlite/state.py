@@ -30,16 +30,16 @@ from holdfast.engine.sqlite.files import (
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.engine.sqlite.standing import (
-    LATER_TABLES,
     Standing,
     about,
+    bring_up_to_date,
     owner_of,
     put_about,
     put_head,
     read_head,
 )
 from holdfast.errors import Fenced, OutdatedCode
-from holdfast.stepping.commit import Commit, Record
+from holdfast.stepping.commit import Call, Commit, Record
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
@@ -107,7 +107,7 @@ class SqliteState:
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
         prepare()
-        self._connection.execute(LATER_TABLES)
+        bring_up_to_date(self._connection, self.path)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
         put_head(self._connection, Standing(head, epoch + 1, deltas))
@@ -164,12 +164,14 @@ class SqliteState:
             for a in commit.answers
             if (body := _pack(a))
         ]
+        calls: Rows = [call_row(call) for call in commit.calls]
         with self._lock, explained(self.path):
             self._faults("commit.before")
             with transaction(self._connection):
                 if self._is_done(claim, commit):
                     return
                 self._write(commit, letters, answers)
+                self._write_calls(commit.closed, calls)
                 count = self._deltas.count + bool(commit.delta)
                 put_head(self._connection, Standing(commit.head, claim.epoch, count))
                 self._faults("commit.inside")
@@ -214,6 +216,14 @@ class SqliteState:
             many(again, [(letter_id,) for letter_id in commit.redriven])
         if answers:
             many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
+
+    def _write_calls(self, closed: list[str], calls: Rows) -> None:
+        if calls:
+            self._connection.executemany("INSERT INTO calls VALUES(?, ?, ?, ?)", calls)
+        for call_id in closed:
+            self._connection.execute("DELETE FROM calls WHERE id=?", (call_id,))
+            if self._connection.changes() != 1:  # left behind, it would be run for ever
+                raise damaged(self.path, f"call {call_id} is not where it was")
 
     def _write_outputs(self, commit: Commit) -> None:
         execute = self._connection.execute
@@ -317,6 +327,11 @@ class SqliteState:
             self._connection.close()
             self._witness.close()
             os.close(self._marker)
+
+
+def call_row(call: Call) -> tuple[object, ...]:
+    body = _pack(call)
+    return call.number, call.id, body, check_of(call.number, call.id, body)
 
 
 def checkpoint(path: Path) -> None:

@@ -21,9 +21,10 @@ from holdfast.engine.sqlite.checks import (
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
-from holdfast.engine.sqlite.standing import about, owner_of, read_head
+from holdfast.engine.sqlite.standing import about, has_table, owner_of, read_head
 from holdfast.stepping.commit import (
     Answer,
+    Call,
     CommitNote,
     Head,
     Issued,
@@ -179,19 +180,24 @@ class SqliteView:
 
     def commits(self, first: int, most: int) -> list[CommitNote]:
         with self._one_moment():
-            if not self._has("commits"):
+            if not has_table(self._connection, "commits"):
                 return []
             self._check_structure_of("commits")
             rows = self._connection.execute(
                 "SELECT * FROM commits WHERE number >= ? ORDER BY number LIMIT ?", (first, most)
             ).fetchall()
-        notes = [verified(self._path, f"the note of commit {row[0]}", row) for row in rows]
-        return [CommitNote(*note) for note in notes]  # type: ignore[arg-type]
-
-    def _has(self, table: str) -> bool:
-        """A file of an older release lacks some, until somebody claims it."""
-        query = "SELECT 1 FROM sqlite_schema WHERE name=?"
-        return self._connection.execute(query, (table,)).fetchone() is not None
+            last = read_head(self._connection, self._path).head.commits
+        notes = [
+            CommitNote(*verified(self._path, f"the note of commit {row[0]}", row))  # type: ignore[arg-type]
+            for row in rows
+        ]
+        # Retention, and releases that made none, leave out the oldest only.
+        wanted = (
+            range(notes[0].number, min(last + 1, notes[0].number + most)) if notes else range(0)
+        )
+        if [note.number for note in notes] != list(wanted):
+            raise damaged(self._path, "notes of commits are missing")
+        return notes
 
     def _run(self, table: str, first: int, most: int) -> _Runs:
         """Rows from the one that holds `first` on. Only retention may have taken the oldest."""
@@ -262,6 +268,16 @@ class SqliteView:
         if found != position:
             raise damaged(self._path, f"the answer at {position} is not where it was")
         return msgspec.msgpack.decode(cast(bytes, body), type=Answer)
+
+    def calls(self, after: int, most: int) -> list[Call]:
+        query = "SELECT * FROM calls WHERE number>? ORDER BY number LIMIT ?"
+        with self._one_moment():
+            if not has_table(self._connection, "calls"):
+                return []  # an older release has written it, and nobody has claimed it since
+            self._check_structure_of("calls")
+            rows = self._connection.execute(query, (after, most)).fetchall()
+        bodies = [verified(self._path, f"call {row[0]}", row)[2] for row in rows]
+        return [msgspec.msgpack.decode(cast(bytes, body), type=Call) for body in bodies]
 
     def sent_next(self) -> dict[int, int]:
         with self._lock, explained(self._path):

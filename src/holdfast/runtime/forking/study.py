@@ -20,7 +20,7 @@ from holdfast.runtime.forking.values import Values
 from holdfast.runtime.forking.workshop import ACTIONS_AT_ONCE, Outcome
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
-from holdfast.runtime.schemas import unregistered
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head
 
@@ -64,12 +64,12 @@ class _Study:
         ends = {n: self._engine.view(n).head() for n in Generations(self._engine).numbers()}
         options = replace(options, ends=ends)
         forked = self._fork(question.candidate, self._fleet, options)
-        codebook = unregistered(self._fleet, self._stored)
+        codebook = codebook_of(self._fleet, self._stored)
         before: Outcome | None = None
         if question.baseline is not None:
             old = load_fleet(question.baseline)
             before = self._fork(question.baseline, old, options).outcome
-            _compare(before, forked.outcome, (unregistered(old, self._stored), codebook))
+            _compare(before, forked.outcome, (codebook_of(old, self._stored), codebook))
         return make_report(
             forked,
             fleet=self._fleet.name,

@@ -18,7 +18,7 @@ from holdfast.runtime.forking.stepper import ForkStepper
 from holdfast.runtime.forking.track import Gap, LetterName, Message, Parcel, Track, name_of
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
-from holdfast.runtime.schemas import unregistered
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Head, Letter, Record
 
 GAPS_KEPT = 2_000
@@ -82,7 +82,7 @@ class Workshop:
         self._plan = plan
         self._chosen = chosen
         self._schemas = engine.catalog.schemas()
-        self.codebook = unregistered(fleet, self._schemas)
+        self.codebook = codebook_of(fleet, self._schemas)
         self._recorded = Values(lambda: self._schemas, self.codebook)
         self._fork = Values(lambda: dict(self.codebook.schemas()), self.codebook)
         self._decisions = Decisions(self._recorded, self._fork)

@@ -60,7 +60,9 @@ class Doubling:
             if handler is None or not handler.idempotent or failed or taken.event is None:
                 continue
             again = row
-            if taken.origin == "timer":
+            if taken.origin == "reply" and not commit.closed:
+                continue  # the call was answered before: nobody has taken it
+            if taken.origin in ("timer", "reply"):  # the same once more would not be taken
                 cls = self._bench.fleet.agents[taken.agent]
                 frame = self._bench.frame([(cls, taken.key, taken.event)])
                 again = self._bench.read(frame.encode(), self._bench.stepper.head.now)

@@ -16,18 +16,20 @@ from holdfast.engine.port import View
 from holdfast.engine.urls import open_engine
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout, slot_of
 from holdfast.model.rng import Random
 from holdfast.model.schema import Schema
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Letter, Record
+from holdfast.stepping.commit import Call, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing.bench import Bench, codebook_of
+from holdfast.runtime.schemas import codebook_of
+from holdfast.testing.bench import Bench
 from holdfast.testing.checking.limiting import TimeLimit
-from holdfast.testing.generating import generate_stream
+from holdfast.testing.generating import generate_event, generate_stream
 
 BEGINNING = 1_700_000_000.0  # of made-up time, in seconds since 1970
 KEYS_PER_AGENT = 3
@@ -161,10 +163,10 @@ def _stored_inbox(number: int, view: View, most: int | None) -> Inbox:
 
 
 def generated_recording(fleet: FleetModel, seed: int, events: int, limit: TimeLimit) -> Recording:
-    """`events` made-up events of one seed, and the messages that follow from them. One whose
-    handler does not end is the last."""
-    writer = _Writer(fleet)
+    """`events` made-up events of one seed, and the messages and replies that follow from them. One
+    whose handler does not end is the last."""
     random = Random(seed)
+    writer = _Writer(fleet, random)
     stream = generate_stream(fleet, random, KEYS_PER_AGENT, events)
     stamp = BEGINNING
     with limit:
@@ -188,10 +190,11 @@ def _gap(random: Random) -> float:
 
 
 class _Writer:
-    """Appends frames and folds them at once, to see which messages follow."""
+    """Appends frames and folds them at once, to see which messages and calls follow."""
 
-    def __init__(self, fleet: FleetModel) -> None:
+    def __init__(self, fleet: FleetModel, random: Random) -> None:
         self.bench = Bench(fleet)
+        self._random = random
         self.frames: list[tuple[int, int, float, bytes]] = []
         self._messages_left = 0
         self._fresh: dict[tuple[str, str], str] = {}
@@ -217,3 +220,12 @@ class _Writer:
             if self._messages_left >= out.count:
                 self._messages_left -= out.count
                 self._append(out.frame, stamp)
+        for call in (call for commit in commits for call in commit.calls):
+            if self._messages_left > 0:
+                self._messages_left -= 1
+                self._append(self.bench.reply(call, self._outcome(call)).encode(), stamp)
+
+    def _outcome(self, call: Call) -> Event:
+        if self._random.randint(1, 4) == 1:
+            return CallFailed(call.id, call.function, "error", "ValueError: made up", 3)
+        return generate_event(self.bench.fleet.events[call.reply], self._random)

@@ -24,7 +24,7 @@ _TEXTS = ("builtins.str", "builtins.repr", "builtins.format", "builtins.ascii")
 
 def read_fleet(fleet: FleetModel) -> tuple[list[Finding], list[str]]:
     """All findings in order, and the functions whose source is not to be had."""
-    reading = Reading()
+    reading = Reading(frozenset(fleet.calls.values()))
     for part in entries(fleet):
         reading.read(part)
     unique = {(each.file, each.line, each.column, each.what): each for each in reading.found[::-1]}
@@ -32,7 +32,10 @@ def read_fleet(fleet: FleetModel) -> tuple[list[Finding], list[str]]:
 
 
 class Reading:
-    def __init__(self) -> None:
+    """`calls` run elsewhere, so they may do what they like; a handler that runs one itself not."""
+
+    def __init__(self, calls: frozenset[object] = frozenset()) -> None:
+        self._calls = calls
         self.found: list[Finding] = []
         self.unreadable: list[str] = []
         self._files = Files()
@@ -54,7 +57,7 @@ class Reading:
                 names = Names(each, node)
                 for place, what, fix in _problems(each, names):
                     self._report(each, place, what, fix)
-                waiting += _called(each, names)
+                waiting += _called(each, names, self._calls)
 
     def _report(self, part: Part, node: ast.AST, what: str, fix: str) -> None:
         file = part.function.__code__.co_filename
@@ -123,13 +126,16 @@ def _address(node: ast.expr, names: Names) -> Iterator[tuple[ast.AST, str, str]]
 # ---------------------------------------------------------------- what it calls
 
 
-def _called(part: Part, names: Names) -> list[Part]:
-    """Functions of the user that this one mentions."""
+def _called(part: Part, names: Names, calls: frozenset[object]) -> list[Part]:
+    """Functions of the user that this one mentions, apart from those it gives to `ctx.call`."""
     found = []
+    run = {each.func for each in body_of(names.node) if isinstance(each, ast.Call)}
     for node in body_of(names.node):
         if not isinstance(node, ast.Name | ast.Attribute):
             continue
         for function, owner, name in _functions(node, names):
+            if function in calls and node not in run:
+                continue
             if is_user_code(function, part.owner):
                 found.append(Part(part.subject, function, owner, (), name))
     return found

@@ -1,4 +1,7 @@
-"""Shipped tests: what somebody who writes an engine for Holdfast runs against it. Needs pytest."""
+"""Shipped tests: what somebody who writes an engine or a store of objects runs against it.
+
+Needs pytest.
+"""
 
 import pkgutil
 
@@ -18,7 +21,8 @@ if not __debug__:
 for _topic in pkgutil.iter_modules(__path__):
     pytest.register_assert_rewrite(f"holdfast.testing.conformance.{_topic.name}")
 
+from holdfast.testing.conformance.blobs import BlobConformance  # noqa: E402
 from holdfast.testing.conformance.kit import EngineConformance  # noqa: E402
 from holdfast.testing.conformance.workbench import FLEET  # noqa: E402
 
-__all__ = ["FLEET", "EngineConformance"]
+__all__ = ["FLEET", "BlobConformance", "EngineConformance"]

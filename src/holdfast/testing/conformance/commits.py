@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.engine.port import Engine
 from holdfast.errors import Fenced, HoldfastError
-from holdfast.stepping.commit import Answer, Issued, Journalled, Letter, Outgoing, Record
+from holdfast.stepping.commit import Answer, Call, Issued, Journalled, Letter, Outgoing, Record
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     SCHEMA,
@@ -40,6 +40,23 @@ def letter(number: int) -> Letter:
     )
 
 
+def call(number: int, key: str = "d-1", now: float = 5.0) -> Call:
+    """The call of that number; its id tells what it was before any rescaling."""
+    return Call(
+        number=number,
+        id=f"conformance/Drone/{key}/{number}/call1",
+        agent="Drone",
+        key=key,
+        function="plan",
+        arguments=b"\x91\x01",
+        reply="Planned",
+        timeout=30.0,
+        retries=2,
+        backoff=1.0,
+        now=now,
+    )
+
+
 ANSWER = Answer(3, 5.0, "reply", "", SCHEMA, b"\x91\x02")
 
 
@@ -57,10 +74,12 @@ def full_commit(owner: Owner) -> dict[str, object]:
         "answers": [ANSWER],
         "letters": [letter(head.letters_next)],
         "journalled": Journalled(head.journal_next, 1, framed("timer")),
+        "calls": [call(head.calls_next)],
         "head": {
             "actions_next": head.actions_next + 1,
             "letters_next": head.letters_next + 1,
             "journal_next": head.journal_next + 1,
+            "calls_next": head.calls_next + 1,
         },
     }
 
@@ -78,6 +97,7 @@ def visible(engine: Engine, partition: int = 0) -> object:
         [view.answer(p) for p in range(10)],
         view.sent_next(),
         view.commits(0, 100),
+        view.calls(0, 100),
     )
 
 
@@ -112,6 +132,7 @@ class CommitConformance(Workbench):
         assert view.letter(1) == letter(1)
         assert view.answer(3) == ANSWER
         assert view.sent_next() == {0: 2}
+        assert view.calls(0, 10) == [call(1)]
 
     @promise("All that was committed, for whoever folds on", "destination, first, count, frame")
     def test_what_was_loaded_is_what_was_committed(self) -> None:

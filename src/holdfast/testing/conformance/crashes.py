@@ -230,5 +230,6 @@ class CrashConformance(Workbench):
         for number in range(len(CALLS)):
             work.call(number)
         known = {point for _, point in CRASHES}
-        assert self.fault_points <= known, "names that engine/faults.py does not have"
-        assert self.fault_points <= set(self.faults.passed)
+        planting = {"plant.inside", "plant.after"}  # passed in captures.py
+        assert self.fault_points <= known | planting, "names that engine/faults.py does not have"
+        assert self.fault_points - planting <= set(self.faults.passed)

@@ -23,6 +23,8 @@ from __future__ import annotations
 from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
 from holdfast.testing.conformance.bounds import BoundConformance
+from holdfast.testing.conformance.calls import CallConformance
+from holdfast.testing.conformance.captures import CaptureConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
@@ -44,6 +46,7 @@ class EngineConformance(
     CommitConformance,
     NoteConformance,
     ViewConformance,
+    CallConformance,
     ClaimConformance,
     ConcurrencyConformance,
     CrashConformance,
@@ -51,5 +54,6 @@ class EngineConformance(
     UpkeepConformance,
     IntakeConformance,
     RescaleConformance,
+    CaptureConformance,
 ):
     """Every sentence of the engine port, as a test."""

@@ -40,6 +40,7 @@ class ViewConformance(Workbench):
         assert view.letter(1) is None
         assert view.answer(0) is None
         assert view.sent_next() == {}
+        assert view.calls(0, 10) == []
         assert view.marks() == {}
         assert view.owner() == ""
 

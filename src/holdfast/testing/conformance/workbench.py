@@ -16,6 +16,7 @@ from typing import ClassVar, cast
 import msgspec
 import pytest
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.port import (
     Capabilities,
     Claim,
@@ -103,6 +104,13 @@ class Workbench:
         """
         raise NotImplementedError
 
+    def plant(self, contents: Contents) -> Engine:
+        """These contents in a new place, which is empty; called again after a crash.
+
+        Only where the engine `captures`.
+        """
+        raise NotImplementedError
+
     def free_bytes(self) -> int | None:
         """How much room there is for the data; None where the engine does not look."""
         return None
@@ -136,6 +144,11 @@ class Workbench:
         made = self.reopen(engine)
         if all(made is not known for known in self._engines):
             self._engines.append(made)
+        return made
+
+    def planted(self, contents: Contents) -> Engine:
+        made = self.plant(contents)
+        self._engines.append(made)
         return made
 
     def needs(self, capability: str) -> None:

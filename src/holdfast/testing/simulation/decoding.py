@@ -29,7 +29,16 @@ _rows = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 RawEvent = tuple[int, bytes]  # schema id and packed fields
 _HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
 _TimerRow = tuple[str, float, float, int, msgspec.Raw]
-_extras = msgspec.msgpack.Decoder(tuple[str, list[_HeldRow], list[_TimerRow]]).decode
+
+
+class _Extras(msgspec.Struct, array_like=True):
+    paused: str
+    held: list[_HeldRow]
+    timers: list[_TimerRow]
+    calls: list[tuple[str, str, str, str]] = []
+
+
+_extras = msgspec.msgpack.Decoder(_Extras).decode
 
 
 class Input(NamedTuple):
@@ -37,7 +46,7 @@ class Input(NamedTuple):
 
     position: int
     stamp: float
-    origin: str  # external, message or control
+    origin: str  # external, message, reply or control
     agent: str
     key: str
     raw: RawEvent
@@ -48,6 +57,7 @@ class Input(NamedTuple):
     source: str | None
     seq: int
     command: list[object] | None
+    answers: tuple[str, str, str] | None  # of a reply: call, function, digest of its arguments
 
     @property
     def who(self) -> str:
@@ -101,10 +111,20 @@ class StoredTimer(NamedTuple):
     raw: RawEvent
 
 
+class StoredCall(NamedTuple):
+    """A call that waits for its reply, as its agent knows it."""
+
+    id: str
+    function: str
+    digest: str
+    reply: str
+
+
 class StoredExtras(NamedTuple):
     paused: str
     held: list[StoredHeld]
     timers: list[StoredTimer]
+    calls: list[StoredCall]
 
 
 class Unreadable(Exception):
@@ -230,6 +250,9 @@ def inputs_of(stored: StoredFrame) -> list[Input]:
     count = frame.count
     senders: list[object] = [None] * count
     raws: list[RawEvent] = [(0, b"")] * count if origin == "control" else frame.raws()
+    answered: list[object] = [None] * count
+    if origin == "reply":
+        answered = list(frame.table("call", "function", "arguments"))
     if origin == "message":
         senders = [Sender._make(each) for each in frame.table("from_agent", "from_key")]
     columns = zip(
@@ -246,6 +269,7 @@ def inputs_of(stored: StoredFrame) -> list[Input]:
         [frame.only("source")] * count,
         frame.values("seq", -1),
         frame.values("command"),
+        answered,
         strict=True,
     )
     return [Input._make(row) for row in columns]
@@ -282,10 +306,11 @@ def messages_of(encoded: bytes) -> list[StoredMessage]:
 
 def extras_of(packed: bytes) -> StoredExtras:
     if not packed:
-        return StoredExtras("", [], [])
-    paused, held, timers = _extras(packed)
+        return StoredExtras("", [], [], [])
+    extras = _extras(packed)
     return StoredExtras(
-        paused,
-        [StoredHeld((row[0], bytes(row[1])), *row[2:]) for row in held],
-        [StoredTimer(*row[:3], (row[3], bytes(row[4]))) for row in timers],
+        extras.paused,
+        [StoredHeld((row[0], bytes(row[1])), *row[2:]) for row in extras.held],
+        [StoredTimer(*row[:3], (row[3], bytes(row[4]))) for row in extras.timers],
+        [StoredCall(*row) for row in extras.calls],
     )

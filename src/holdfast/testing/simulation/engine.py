@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.memory import MemoryPartition
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -22,7 +23,7 @@ from holdfast.engine.port import (
     Taken,
 )
 from holdfast.engine.stamping import Clock
-from holdfast.errors import Busy, DiskFull, Fenced
+from holdfast.errors import Busy, DiskFull, Fenced, NotYet
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Commit
@@ -154,6 +155,12 @@ class SimulatedEngine:
             raise Busy("nobody answered in time: try again")
         if numbered and self._faults.strikes(Fault.DUPLICATE):
             self._deliver_later(Fault.DUPLICATE, partition, parcels)
+        if not numbered and all(p.frame.constant("origin") == "reply" for p in parcels):
+            if self._faults.strikes(Fault.REPLY_LATE):
+                self._deliver_later(Fault.REPLY_LATE, partition, parcels)
+                raise Busy("nobody answered in time: try again")
+            if self._faults.strikes(Fault.REPLY_TWICE):
+                self._deliver_later(Fault.REPLY_TWICE, partition, parcels)
         results = cast("list[Taken | Exception]", self.perform("append", partition, parcels))
         if self._process.patient:
             self._process.rest(0.001)
@@ -162,7 +169,8 @@ class SimulatedEngine:
 
     def _deliver_later(self, fault: Fault, partition: int, parcels: Sequence[Parcel]) -> None:
         who = self._process.author.process
-        word = "is late" if fault is Fault.DELAY else "will come twice"
+        late = fault in (Fault.DELAY, Fault.REPLY_LATE)
+        word = "is late" if late else "will come twice"
         self._universe.note(who, f"its delivery to partition {partition} {word}", fault=True)
 
         def deliver() -> None:
@@ -214,6 +222,7 @@ class SimulatedEngine:
                 f"commits {before.position} to {head.position} of partition {claim.partition}, "
                 f"{len(commit.records)} agents, {head.actions_next - before.actions_next} actions, "
                 f"{sum(out.count for out in commit.outgoing)} messages, "
+                f"{len(commit.calls)} calls, "
                 f"{head.journal_next - before.journal_next} timers",
                 claim.partition,
                 data=commit.delta,
@@ -231,6 +240,9 @@ class SimulatedEngine:
         self._enter()
         self.perform("rescale", tuple(claims), partitions)
         self._note(f"has made {partitions} new partitions: {self.catalog.layout.numbers}")
+
+    def capture(self) -> Contents:
+        raise NotYet("simulated machines take no snapshots")
 
     def folding(self, claim: Claim, position: int | None) -> None:
         self._store.folding[claim.partition] = position

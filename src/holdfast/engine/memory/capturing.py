@@ -1,0 +1,92 @@
+"""Capturing and planting in memory: with all partitions locked, a moment is easy to have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.engine.contents import Contents, Facts, HeldContents, HeldPartition, of_retired
+from holdfast.engine.inheritance import Dedupe, refuses
+from holdfast.engine.memory.catalog import MemoryCatalog
+from holdfast.engine.memory.partition import MemoryPartition
+
+
+def capture(catalog: MemoryCatalog, partitions: Sequence[MemoryPartition]) -> HeldContents:
+    """Called with every live partition locked."""
+    layout = catalog.layout
+    if any(partitions[number].closed for number in layout.numbers):
+        raise refuses("this fleet")
+    return HeldContents(
+        catalog.fleet,
+        layout,
+        [
+            of_retired(number, slots, partitions[number].born, partitions[number].committed)
+            for number, slots in sorted(catalog.retired.items())
+        ],
+        catalog.schemas(),
+        [_held(number, slots, partitions[number]) for number, slots in _live(catalog)],
+    )
+
+
+def _live(catalog: MemoryCatalog) -> list[tuple[int, range]]:
+    return list(catalog.layout.slots_by_number.items())
+
+
+def _held(number: int, slots: range, part: MemoryPartition) -> HeldPartition:
+    ledger = part.ledger
+    position = part.committed.position
+    return HeldPartition(
+        Facts(
+            number,
+            slots,
+            part.born,
+            part.committed,
+            part.generation,
+            part.next,
+            part.stamp,
+            dict(part.numbers),
+            dict(ledger.marks),
+        ),
+        list(part.states.values()),
+        list(part.dead.values()),
+        [(to, first, n, frame) for (to, first), (n, frame) in sorted(part.outbox.items())],
+        [frame for frame in part.inbox if frame.first + frame.count > position],
+        Dedupe(dict(ledger.sources), dict(ledger.chunks), dict(ledger.last_by_key)),
+        list(part.opened.values()),
+    )
+
+
+def planted_catalog(contents: Contents) -> MemoryCatalog:
+    catalog = MemoryCatalog(contents.fleet, len(contents.layout.partitions))
+    catalog.layout = contents.layout
+    catalog.retired = {facts.number: facts.slots for facts in contents.retired}
+    catalog.register([schema for _, schema in sorted(contents.schemas.items())])
+    return catalog
+
+
+def planted_partitions(contents: Contents) -> list[MemoryPartition]:
+    retired = [_with(facts, closed=True) for facts in contents.retired]
+    live: list[MemoryPartition] = []
+    for source in contents.partitions:
+        part = _with(source.facts)
+        part.states = {(record.agent, record.key): record for record in source.records()}
+        part.dead = {letter.id: (letter, redriven) for letter, redriven in source.letters()}
+        part.opened = {call.id: call for call in source.calls()}
+        part.outbox = {(to, first): (n, frame) for to, first, n, frame in source.outbox()}
+        part.inbox = list(source.frames())
+        ledger = part.ledger
+        ledger.sources, ledger.chunks, ledger.last_by_key = source.dedupe()
+        ledger.marks = dict(source.facts.marks)
+        live.append(part)
+    return retired + live
+
+
+def _with(facts: Facts, *, closed: bool = False) -> MemoryPartition:
+    return MemoryPartition(
+        next=facts.next,
+        stamp=facts.stamp,
+        closed=closed,
+        generation=facts.generation,
+        committed=facts.head,
+        numbers=dict(facts.sent_next),
+        born=facts.incarnation,
+    )

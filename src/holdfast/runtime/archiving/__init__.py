@@ -1,0 +1,1 @@
+"""The log archive: inboxes and journals copied to a store of objects while the fleet runs."""

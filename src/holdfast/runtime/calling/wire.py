@@ -1,0 +1,51 @@
+"""What we and our children say to each other: msgpack lists, each behind its length.
+
+To a child: ["hello", sys.path], ["run", serial, module, file, name, call, arguments, reply],
+["cancel", serial]. From it: ["begun", serial], ["ended", serial, reason, error, body, again],
+["stuck", serial] and ["beat"], the last two from an event loop only.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from holdfast.errors import TheirBug
+from holdfast.model.calls import ARGUMENTS_BYTES_MAX
+from holdfast.runtime.calling.port import RESULT_BYTES_MAX
+
+MESSAGE_BYTES_MAX = 2 * max(ARGUMENTS_BYTES_MAX, RESULT_BYTES_MAX)  # and all that is around them
+_LENGTH = struct.Struct("<I")
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[object])
+
+Message = list[object]
+
+
+def pack(*message: object) -> bytes:
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Reader:
+    """Bytes in, messages out."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        self._buffer += data
+        found: list[Message] = []
+        at = 0
+        while len(self._buffer) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, at)
+            if length > MESSAGE_BYTES_MAX:
+                raise TheirBug(f"a message of {length:,} bytes between our own processes")
+            end = at + _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            found.append(_decoder.decode(memoryview(self._buffer)[at + _LENGTH.size : end]))
+            at = end
+        del self._buffer[:at]
+        return found

@@ -1,0 +1,177 @@
+"""Restoring to a point: 1 find the snapshot, 2 go on to the point, 3 plant, 4 rescale if wanted.
+
+The new directory gets its name at the very end, so that nothing half-restored ever opens. Its
+partitions have new incarnations: from here on their positions mean other events than those of the
+data they come from, and an archive of the one must not be taken for one of the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.blob.port import Blob
+from holdfast.engine.contents import Contents
+from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.port import Engine
+from holdfast.engine.sqlite.catalog import SqliteCatalog
+from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.sqlite.files import sync_path
+from holdfast.engine.sqlite.planting import check_place
+from holdfast.engine.urls import open_engine, parse
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.archiving.archive import Archive
+from holdfast.runtime.archiving.shipper import Shipper
+from holdfast.runtime.rescaling import rescale
+from holdfast.runtime.snapshots.forwarding import Forward, Point
+from holdfast.runtime.snapshots.logs import ArchiveLog, DirectoryLog, Log
+from holdfast.runtime.snapshots.manifest import Manifest
+from holdfast.runtime.snapshots.restoring import StoredContents, manifest_of, renew
+from holdfast.runtime.snapshots.store import SnapshotStore
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to restore. Without a name, the newest snapshot before the point."""
+
+    root: Path
+    name: str | None = None
+    point: Point | None = None  # None: with a name the snapshot itself, without one all there is
+    partitions: int | None = None
+    fleet: FleetModel | None = None
+    data: str | None = None  # the engine URL of data whose log may serve where no archive is
+
+
+@dataclass(frozen=True)
+class Restored:
+    manifest: Manifest
+    folded: int  # events behind the snapshot that were folded
+    waiting: int  # and that wait in the new directory
+
+    def __str__(self) -> str:
+        behind = f", {self.folded:,} events behind it folded" if self.folded else ""
+        return f"snapshot {self.manifest.name}{behind}, {self.waiting:,} events wait to be folded"
+
+
+def restore_to(store: SnapshotStore, request: Request, faults: FaultPoints = no_faults) -> Restored:
+    check_place(request.root)
+    with ExitStack() as stack:
+        log = _log(store.blob, request, stack)
+        manifest = _choose(store, request, log)
+        contents: Contents = StoredContents(store, manifest)
+        if log is not None:
+            contents = Forward(contents, log, request.fleet).run(request.point or Point())
+        positions = [part.facts.head.position for part in contents.partitions]
+        folded = sum(positions) - sum(e.facts.head.position for e in manifest.partitions)
+        waiting = sum(part.facts.next for part in contents.partitions) - sum(positions)
+        renew(contents)
+        _plant(request, contents, faults)
+    return Restored(manifest, folded, waiting)
+
+
+def _log(blob: Blob, request: Request, stack: ExitStack) -> Log | None:
+    """What there is behind snapshots; None where the snapshot itself is wanted."""
+    if request.name is not None and request.point is None:
+        return None
+    archive = Archive(blob)
+    if archive.picture()[1] is not None:
+        return ArchiveLog(archive)
+    if request.data is not None and SqliteCatalog.exists(parse(request.data).root):
+        engine = open_engine(request.data, None)
+        stack.callback(engine.close)
+        return DirectoryLog(engine)
+    if request.point is None:
+        return None
+    raise UsageError(
+        f"{blob.url}: has no archived log, so there is nothing behind its snapshots: leave --until "
+        "out, and archive with `holdfast run --archive` or `holdfast backup`"
+    )
+
+
+def _choose(store: SnapshotStore, request: Request, log: Log | None) -> Manifest:
+    fleet = request.fleet.name if request.fleet is not None else None
+    if request.name is not None:
+        manifest = manifest_of(store, request.name, fleet)
+        if request.point is not None and not _is_before(manifest, request.point):
+            raise UsageError(
+                f"{store.blob.url}: snapshot {manifest.name} was taken after that point: take an "
+                "earlier one, `holdfast snapshot list` has them"
+            )
+        return manifest
+    listed = store.listed()
+    for each in reversed(listed):
+        manifest = store.load(each)
+        if request.point is None or _is_before(manifest, request.point):
+            if fleet is not None:
+                store.check_fleet(manifest, fleet)
+            return manifest
+    if not listed:
+        raise UsageError(f"{store.blob.url}: there are no snapshots: check the URL")
+    raise UsageError(
+        f"{store.blob.url}: all snapshots were taken after that point: there is nothing to begin "
+        "with"
+    )
+
+
+def _is_before(manifest: Manifest, point: Point) -> bool:
+    for entry in manifest.partitions:
+        if entry.number == point.partition and entry.next > point.position:
+            return False
+    return manifest.latest <= point.time
+
+
+def time_of(store: SnapshotStore, partition: int, position: int, data: str | None) -> Point:
+    """The point before the event at a position: the others are as they were at that time."""
+    if position < 1:
+        raise UsageError("positions begin with 0, and before the first there is nothing to restore")
+    with ExitStack() as stack:
+        log = _log(store.blob, Request(Path(), point=Point(), data=data), stack)
+        assert log is not None
+        for each in reversed(store.listed()):
+            for entry in store.load(each).partitions:
+                if entry.number != partition:
+                    continue
+                if entry.next <= position - 1:
+                    found = next(log.frames(entry.incarnation, position - 1), None)
+                    if found is not None:
+                        return Point(found.stamp, partition, position)
+                elif entry.next == position:
+                    return Point(entry.stamp[0], partition, position)
+    raise UsageError(
+        f"no snapshot of partition {partition} is before position {position}, or the log does not "
+        "reach it: `holdfast snapshot list` has the snapshots"
+    )
+
+
+def _plant(request: Request, contents: Contents, faults: FaultPoints) -> None:
+    count = len(contents.layout.partitions)
+    if request.partitions in (None, count):
+        SqliteEngine.plant(request.root, contents, faults)
+        return
+    assert request.partitions is not None
+    if request.fleet is None:
+        raise UsageError("another number of partitions folds what waits: give the fleet's code")
+    place = request.root.absolute().with_name(f".{request.root.name}.restoring")
+    shutil.rmtree(place, ignore_errors=True)  # of an attempt that was killed
+    try:
+        SqliteEngine.plant(place, contents, faults)
+        rescale(request.fleet, f"sqlite:{place}", request.partitions, faults=faults)
+        check_place(request.root)
+        place.rename(request.root.absolute())
+        sync_path(place.parent)
+    except Exception:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def ship_once(engine: Engine, blob: Blob) -> str:
+    """Bring the archive up to what is there now."""
+    shipper = Shipper(engine, blob)
+    while shipper.tick():
+        pass
+    if shipper.trouble:
+        raise HoldfastError(shipper.trouble)
+    return str(shipper.lag())

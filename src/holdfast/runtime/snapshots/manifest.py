@@ -1,0 +1,163 @@
+"""The manifest of a snapshot: everything about it but its chunks, written last.
+
+Without a manifest there is no snapshot, only chunks that nobody refers to. It is JSON under a first
+line that names the format and has the checksum of the rest, so that a newer format is told from
+damage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+import msgspec
+import zstandard
+
+from holdfast.engine.contents import Facts
+from holdfast.engine.stamping import Instant
+from holdfast.errors import DamagedData, NewerFormat, UsageError
+from holdfast.model.keys import Layout
+from holdfast.model.schema import Schema
+from holdfast.stepping.commit import Head
+
+FORMAT = 1
+AUTOMATIC = "auto-"  # names that begin so are ours, and subject to retention
+NAME_LENGTH_MAX = 100
+_MAGIC = b"holdfast-snapshot"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LEVEL = 3
+
+
+class ChunkRef(msgspec.Struct, array_like=True, frozen=True):
+    """A chunk, named by the hash of its bytes."""
+
+    name: str
+    bytes: int  # as stored
+    raw: int  # as unpacked
+    rows: int
+
+    @property
+    def object(self) -> str:
+        return f"chunks/{self.name[:2]}/{self.name}"
+
+
+class PartitionEntry(msgspec.Struct, frozen=True):
+    number: int
+    slots: tuple[int, int]
+    incarnation: str
+    generation: int
+    head: dict[str, int | float]
+    next: int
+    stamp: tuple[float, float, str]
+    sent_next: dict[int, int] = {}
+    marks: dict[str, int] = {}
+    rows: int = 0
+    base: list[ChunkRef] = []
+    deltas: list[ChunkRef] = []  # over the base, later ones over earlier ones
+    frames: list[ChunkRef] = []
+    outbox: list[ChunkRef] = []
+
+    def chunks(self) -> Iterator[ChunkRef]:
+        for group in (self.base, self.deltas, self.frames, self.outbox):
+            yield from group
+
+    @classmethod
+    def of(cls, facts: Facts) -> PartitionEntry:
+        return cls(
+            facts.number,
+            (facts.slots.start, facts.slots.stop),
+            facts.incarnation,
+            facts.generation,
+            facts.head._asdict(),
+            facts.next,
+            (facts.stamp.wall, facts.stamp.uptime, facts.stamp.boot),
+            dict(facts.sent_next),
+            dict(facts.marks),
+        )
+
+    @property
+    def facts(self) -> Facts:
+        known = {name: self.head[name] for name in Head._fields if name in self.head}
+        return Facts(
+            self.number,
+            range(*self.slots),
+            self.incarnation,
+            Head(**known),  # type: ignore[arg-type]
+            self.generation,
+            self.next,
+            Instant(*self.stamp),
+            self.sent_next,
+            self.marks,
+        )
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    fleet: str
+    name: str
+    number: int  # grows from snapshot to snapshot of a store
+    taken: float  # when, by the clock; never before the snapshot with the number before
+    release: str
+    schemas: dict[int, dict[str, object]]
+    partitions: list[PartitionEntry]
+    retired: list[PartitionEntry] = []
+
+    @property
+    def layout(self) -> Layout:
+        slots = tuple(range(*entry.slots) for entry in self.partitions)
+        return Layout(slots, self.partitions[0].number)
+
+    def read_schemas(self) -> dict[int, Schema]:
+        return {number: Schema.from_json(body) for number, body in self.schemas.items()}
+
+    def chunks(self) -> Iterator[ChunkRef]:
+        for entry in self.partitions:
+            yield from entry.chunks()
+
+    @property
+    def automatic(self) -> bool:
+        return self.name.startswith(AUTOMATIC)
+
+    @property
+    def latest(self) -> float:
+        """The newest time of anything in it: events, timers and commits."""
+        return max(max(e.stamp[0], e.head.get("now", 0.0)) for e in self.partitions)
+
+    @property
+    def agents_and_more(self) -> int:
+        return sum(entry.rows for entry in self.partitions)
+
+
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise UsageError(
+            f"{name[:120]!r} cannot name a snapshot: use letters, digits and . _ - only, beginning "
+            f"with a letter or digit, {NAME_LENGTH_MAX} at most"
+        )
+
+
+def encode(manifest: Manifest) -> bytes:
+    body = zstandard.ZstdCompressor(_LEVEL).compress(msgspec.json.encode(manifest))
+    return b"%s %d %s\n" % (_MAGIC, FORMAT, hashlib.sha256(body).hexdigest().encode()) + body
+
+
+def decode(where: str, data: bytes) -> Manifest:
+    line, _, body = data.partition(b"\n")
+    words = line.split(b" ")
+    if len(words) != 3 or words[0] != _MAGIC or not words[1].isdigit():
+        raise DamagedData(f"{where}: damaged (it does not begin as a manifest does): {_WAY_OUT}")
+    if int(words[1]) > FORMAT:
+        raise NewerFormat(
+            f"{where}: format {int(words[1])}, this release reads {FORMAT}: "
+            "install the release of Holdfast that wrote it"
+        )
+    if hashlib.sha256(body).hexdigest().encode() != words[2]:
+        raise DamagedData(f"{where}: damaged (the manifest has a wrong checksum): {_WAY_OUT}")
+    try:
+        text = zstandard.ZstdDecompressor().decompress(body)
+        return msgspec.json.decode(text, type=Manifest)
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise DamagedData(f"{where}: damaged ({error}): {_WAY_OUT}") from None
+
+
+_WAY_OUT = "use another snapshot, `holdfast snapshot list` has them"
