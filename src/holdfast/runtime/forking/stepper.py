@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from holdfast.model.context import OpenCall
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.partition import CONDEMNED
@@ -15,7 +16,7 @@ from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.inputs import Inputs
-from holdfast.stepping.outputs import dispatch, issue
+from holdfast.stepping.outputs import dispatch, issue, request
 from holdfast.stepping.records import records_of
 from holdfast.stepping.script import Firing
 from holdfast.stepping.stepper import Stepper
@@ -98,6 +99,7 @@ class ForkStepper(Stepper):
         sent_next = dict(self.sent_next)
         outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
         issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
+        calls = request(effects.calls, before.calls_next, self.codebook)
         self.head = Head(
             position=fold.position,
             now=fold.now,
@@ -105,9 +107,10 @@ class ForkStepper(Stepper):
             letters_next=before.letters_next + len(fold.letters),
             journal_next=before.journal_next + len(fold.fired),
             commits=before.commits,
+            calls_next=before.calls_next + len(calls),
         )
         self.sent_next = sent_next
-        effects.rewind((0, 0, 0, 0, 0))
+        effects.clear()
         return Commit(
             before,
             self.head,
@@ -115,6 +118,8 @@ class ForkStepper(Stepper):
             issued=issued,
             letters=fold.letters,
             redriven=fold.redriven,
+            calls=calls,
+            closed=fold.closed,
         )
 
     def _be_strict(self) -> None:
@@ -235,7 +240,7 @@ class ForkStepper(Stepper):
         self._scripts = []
 
     def _go_back(self) -> None:
-        self.context._effects.rewind((0, 0, 0, 0, 0))
+        self.context._effects.clear()
         self.context._forget_draws()
         for cell in self.touched:
             self._before.setdefault(cell, cell.saved)
@@ -256,6 +261,11 @@ class ForkStepper(Stepper):
         for cell in (*self.touched, *fold.expired):
             self._before.setdefault(cell, cell.saved)
         return super()._commit(fold, relayed, condemned)
+
+    def open_calls(self, agent: str, key: str) -> Mapping[str, OpenCall]:
+        kind = self.kinds.get(agent)
+        cell = (kind.cells.get(key) or kind.paused.get(key)) if kind else None
+        return cell.extras.calls if cell is not None and cell.extras is not None else {}
 
     def records(self) -> list[Record]:
         """All agents as they are committed."""
