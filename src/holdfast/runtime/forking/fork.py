@@ -18,7 +18,7 @@ from holdfast.runtime.forking.choosing import chosen_of
 from holdfast.runtime.forking.crew import Elsewhere, Here, Setup
 from holdfast.runtime.forking.outcome import together
 from holdfast.runtime.forking.rounds import Rounds, ask_all
-from holdfast.runtime.forking.track import LetterName, Message
+from holdfast.runtime.forking.track import LetterName, Message, Reply
 from holdfast.runtime.forking.workshop import Begin, Outcome, Plan, Workshop
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import check_classes
@@ -34,6 +34,7 @@ class Options:
     jobs: int = 0  # 0: one for every core
     keep_actions: bool = False
     compare: bool = True
+    calls_fail: bool = False
     ends: Mapping[int, Head] | None = None  # None: where production stands now
 
 
@@ -84,7 +85,7 @@ def fork_engine(
     generations = Generations(engine)
     ends = dict(options.ends or {n: engine.view(n).head() for n in generations.numbers()})
     _let_messages_arrive(engine)
-    plan = Plan(ends, options.until, options.keep_actions, options.compare)
+    plan = Plan(ends, options.until, options.keep_actions, options.compare, {}, options.calls_fail)
     most = max(len(layout.partitions) for layout in generations.layouts)
     jobs = min(options.jobs or os.cpu_count() or 1, most) if reference else 1
     members: list[Here | Elsewhere] = []
@@ -123,15 +124,19 @@ class _Inherited:
 
     records: list[Record] = field(default_factory=list)
     letters: list[tuple[LetterName, Letter]] = field(default_factory=list)
-    strays: list[Message] = field(default_factory=list)
+    strays: list[Message | Reply] = field(default_factory=list)
 
     def of(self, slots: range, head: Head) -> Begin:
         return Begin(
             head,
             [inheritance.moved(r) for r in self.records if slot_of(r.key) in slots],
             [each for each in self.letters if slot_of(each[1].key) in slots],
-            [m for m in self.strays if slot_of(m.twin.key) in slots],
+            [m for m in self.strays if slot_of(_receiver(m)) in slots],
         )
+
+
+def _receiver(message: Message | Reply) -> str:
+    return message.key if isinstance(message, Reply) else message.twin.key
 
 
 def _run(
@@ -163,7 +168,7 @@ def _run(
         for left in cast(list[dict[str, list[object]]], ask_all(members, "close")):
             inherited.records += cast(list[Record], left["records"])
             inherited.letters += cast(list[tuple[LetterName, Letter]], left["letters"])
-            inherited.strays += cast(list[Message], left["strays"])
+            inherited.strays += cast(list[Message | Reply], left["strays"])
     outcome = together(cast(list[Outcome], ask_all(members, "finish")))
     seconds = time.monotonic() - started
     until = min(plan.until, max(head.now for head in plan.ends.values()))

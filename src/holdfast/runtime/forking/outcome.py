@@ -32,6 +32,8 @@ def together(parts: Sequence[Outcome]) -> Outcome:
             whole.times.setdefault(name, []).extend(times)
         for side in (0, 1):
             whole.letters[side].extend(part.letters[side])
+        for asked, count in part.unanswered.items():
+            whole.unanswered[asked] = whole.unanswered.get(asked, 0) + count
         whole.examples += part.examples
         whole.missed += part.missed
         whole.fresh += part.fresh
@@ -54,6 +56,7 @@ def _sort(whole: Outcome) -> None:
         gaps.sort(key=attrgetter("now", "agent", "key", "what"))
         del gaps[GAPS_KEPT:]
     whole.issued.sort(key=itemgetter(1))  # in their order within a partition
+    whole.unanswered = dict(sorted(whole.unanswered.items()))
     whole.records.sort(key=attrgetter("agent", "key"))
 
 

@@ -7,6 +7,7 @@ sending partition, because messages from one partition to another keep their ord
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ EVENTS_AT_ONCE = 8_192
 LATE_SECONDS = 60.0  # a message that took longer than this to arrive is not recognised
 
 Chosen = Callable[[str, str], bool]  # agent, key: whether it is folded
+
+
+Asked = tuple[str, str, str, str]  # agent, key, function and digest of a call
 
 
 class Twin(NamedTuple):
@@ -54,6 +58,7 @@ class Piece:
     stamp: float
     inputs: Inputs | None = None
     slots: list[Slot | None] | None = None  # None: not folded
+    replies: bool = False  # the inputs are recorded replies to calls
 
     @property
     def end(self) -> int:
@@ -70,16 +75,19 @@ class Recorded:
         schemas: Mapping[int, Schema],
         layout: Layout,
         chosen: Chosen | None,
+        begun: Mapping[int, float],
     ) -> None:
         self.history = history
         self.pieces: deque[Piece] = deque()
         self.firings: deque[Firing] = deque()
-        self.expected: dict[Twin, int] = {}  # places ahead that no message has taken yet
+        self.expected: dict[Twin, deque[float]] = {}  # stamps of places that nobody has taken yet
+        self.late_replies: set[Asked] = set()  # that came after the end
         self._end = history.end.position
         self._codebook = codebook
         self._names = {number: schema.name for number, schema in schemas.items()}
         self._layout = layout
         self._chosen = chosen
+        self._begun = begun  # partition -> the time at which the fork takes over
         self._position = first
         self._sent: dict[int, float] = {}  # partition -> when it sent the last message seen here
         self._stamp = 0.0
@@ -119,13 +127,24 @@ class Recorded:
             found += 1
         return [self.firings[i] for i in range(found)]
 
-    def has(self, twin: Twin, source: int) -> bool:
-        """Whether production sent this message too, and it has not come yet."""
-        while not self.expected.get(twin):
+    def place_of(self, twin: Twin, source: int) -> float | None:
+        """The time of the place of the next such message; None if production did not send it."""
+        while not (found := self.expected.get(twin)):
             sent_later = self._sent.get(source, twin.now) > twin.now
             if sent_later or self._stamp > twin.now + LATE_SECONDS or not self._load():
-                return False
-        return True
+                return None
+        return found[0]
+
+    def take(self, twin: Twin) -> float:
+        """The place is taken, or passed."""
+        places = self.expected[twin]
+        stamp = places.popleft()
+        if not places:
+            del self.expected[twin]
+        return stamp
+
+    def give_back(self, twin: Twin, stamp: float) -> None:
+        self.expected.setdefault(twin, deque()).appendleft(stamp)
 
     # Reading ahead.
 
@@ -150,7 +169,7 @@ class Recorded:
     def _place(self, piece: Piece) -> None:
         for slot in piece.slots or ():
             if slot is not None and slot.given is None:
-                self.expected[slot.twin] = self.expected.get(slot.twin, 0) + 1
+                self.expected.setdefault(slot.twin, deque()).append(piece.stamp)
                 self._sent[slot.source] = slot.twin.now
         if piece.first >= self._end:
             return
@@ -169,13 +188,16 @@ class Recorded:
                 stored.first + start, stored.count - start, stored.stamp, None, slots[start:]
             )
             return
+        replies = frame.constant("origin") == "reply"
         if stored.first >= self._end:
+            if replies:
+                self.late_replies.update(_asked(frame))
             return
         inputs = read_inputs(stored, self._codebook)
         if self._position > stored.first:
             inputs = inputs.part(self._position - stored.first, len(inputs))
         for run in self._chosen_runs(inputs):
-            yield Piece(run.first, len(run), run.stamp, run)
+            yield Piece(run.first, len(run), run.stamp, run, replies=replies)
 
     def _chosen_runs(self, inputs: Inputs) -> Iterator[Inputs]:
         if self._chosen is None:
@@ -207,6 +229,15 @@ class Recorded:
                     continue
                 if not self._chosen(sender, sender_key):
                     given = read_inputs(stored, self._codebook).part(row, row + 1)
+            if now <= self._begun.get(partition_of(sender_key), -math.inf):
+                # Sent before the fork began, and under way then.
+                given = read_inputs(stored, self._codebook).part(row, row + 1)
             twin = Twin(sender, sender_key, agent, key, names[schema], now)
             slots.append(Slot(twin, partition_of(sender_key), given))
         return slots
+
+
+def _asked(frame: Frame) -> Iterator[Asked]:
+    columns = ("agent", "key", "function", "arguments")
+    rows = zip(*(cast(list[str], frame.values(name)) for name in columns), strict=True)
+    return cast("Iterator[Asked]", rows)

@@ -168,7 +168,7 @@ def make_report(
         states=_states(outcome),
         dead_letters=_letters(outcome),
         messages_and_timers=_inputs(outcome),
-        calls_unanswered=[],
+        calls_unanswered=_calls(outcome),
         kpis=list(kpis),
         over_time=_over_time(outcome, forked),
     )
@@ -235,6 +235,14 @@ def _letter_rows(letters: Sequence[LetterNote], wanted: Counter[tuple[str, str, 
 ):
     found = [each for each in letters if _letter_key(each) in wanted][:EXAMPLES_LISTED]
     return [LetterRow(f"{e.agent}/{e.key}", e.event, e.now, e.error) for e in found]
+
+
+def _calls(outcome: Outcome) -> list[CallRow]:
+    rows = [
+        CallRow(function, f"{agent}/{key}", msgspec.msgpack.decode(arguments), count)
+        for (function, agent, key, arguments), count in outcome.unanswered.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.count, row.function, row.agent))[:AGENTS_LISTED]
 
 
 def _inputs(outcome: Outcome) -> InputsPart:

@@ -9,7 +9,8 @@ times or clocks that disagree, the earliest of their places stays empty.
 
 Messages without a twin have to be taken at their time by a partition that may be past it already.
 So the round ends at the first arrival of such a message; partitions that went further go back to
-the beginning of the round and fold it again. Rounds grow while no such messages come, and shrink
+the beginning of the round and fold it again. So they do where a state turns out to have a wrong
+type, which is noticed at the end of a round and spoils what was sent before. Rounds grow while no such messages come, and shrink
 towards MESSAGE_SECONDS, the least time between cause and arrival, where they do.
 """
 
@@ -104,10 +105,10 @@ class Tracks:
             sum(track.made.inputs for track in self.tracks.values()),
         )
 
-    def roll_back(self) -> None:
+    def roll_back(self, spoiled: bool) -> None:
         self._known.clear()  # what others claimed is undone too
         for track in self.tracks.values():
-            track.roll_back()
+            track.roll_back(spoiled)
 
     def _stray(self) -> float:
         fresh = (m.arrival for track in self.tracks.values() for m in track.fresh)
@@ -134,12 +135,16 @@ class Rounds:
         # A message that is taken at `start` may be answered MESSAGE_SECONDS later.
         limit = min(start + self._seconds, self._until)
         ask_all(self._members, "begin", self._since)
-        stray, furthest, taken = self._settle(limit)
-        reached = min(limit, stray)
-        if furthest > reached:
+        reached = limit
+        while True:
+            stray, furthest, taken = self._settle(reached)
+            beyond = furthest > min(reached, stray)
+            sealed = beyond or all(ask_all(self._members, "seal"))
+            reached = min(reached, stray)
+            if sealed and not beyond:
+                break
             self.repeated += 1
-            ask_all(self._members, "roll_back")
-            self._settle(reached)
+            ask_all(self._members, "roll_back", not beyond)
         ask_all(self._members, "keep")
         self._adapt(start, limit, reached, taken)
         self._since = reached

@@ -8,18 +8,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
+from holdfast.model.calls import CallFailed, digest_of
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
-from holdfast.runtime.forking.recorded import Piece, Recorded, Slot, Twin
+from holdfast.runtime.forking.recorded import Asked, Piece, Recorded, Slot, Twin
 from holdfast.runtime.forking.stepper import ForkStepper, Item, Rings, Tick, TimerId
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, Issued, Letter
-from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.commit import Call, Commit, Issued, Letter
+from holdfast.stepping.inputs import Answered, Inputs, StoredFrame, read_inputs
 from holdfast.stepping.script import Firing
 
+Pair = tuple[str, str, str, str]  # sender and receiver
 LetterName = tuple[str, str, int, float]  # agent, key, position, event time
 MESSAGE_SECONDS = 0.01  # how long a message takes that production did not send
 EVENTS_PER_STEP = 32_768
+STRICT_ROUNDS = 8
 
 
 class Parcel(NamedTuple):
@@ -41,6 +46,18 @@ class Message(NamedTuple):
     twin: Twin
     event: Event
     hops: int
+
+
+class Reply(NamedTuple):
+    """An answer to a call, at a time that is not recorded. Ordered as messages are."""
+
+    arrival: float
+    source: int
+    number: int
+    agent: str
+    key: str
+    answered: Answered
+    event: Event
 
 
 class Blocked(NamedTuple):
@@ -84,10 +101,13 @@ class _Mark:
     now: float
     ticked: float
     pool: dict[Twin, list[Message]]
-    strays: list[Message]
+    strays: list[Message | Reply]
+    unclaimed: dict[Asked, list[Event]]
+    last: dict[Pair, tuple[float, bool]]
     pieces: list[Piece] = field(default_factory=list)
     firings: list[Firing] = field(default_factory=list)
-    expected: list[Twin] = field(default_factory=list)
+    places: list[tuple[Twin, float]] = field(default_factory=list)
+    calls: list[tuple[str, Call | None]] = field(default_factory=list)  # closed; None: made
     letters: list[tuple[LetterName, Letter, bool]] = field(default_factory=list)  # was it buried
 
 
@@ -107,7 +127,7 @@ class Track:
         self.made = Made()
         self.blocked: Blocked | None = None
         self.frontier = -math.inf  # nothing that is still to come is before this time
-        self.fresh: list[Message] = []  # of this round, without a twin
+        self.fresh: list[Message | Reply] = []  # of this round, without a twin
         self.letters: dict[LetterName, list[Letter]] = {}  # that wait
         self.production_letters: dict[int, Letter] = {}
         self.letters_first = stepper.head.letters_next  # earlier ones were there at the start
@@ -117,8 +137,13 @@ class Track:
         self._now = stepper.head.now
         self._ticked = -math.inf
         self._pool: dict[Twin, list[Message]] = {}
-        self._strays: list[Message] = []
+        self._strays: list[Message | Reply] = []
+        self._unclaimed: dict[Asked, list[Event]] = {}  # recorded replies that came too early
+        self.called: dict[str, Call] = {}  # open calls that were made in the fork
+        self.calls_fail = False
+        self._last: dict[Pair, tuple[float, bool]] = {}  # when the last message arrives: stray?
         self._since = -math.inf
+        self._strict_rounds = 0
         self._abandoned = -1  # a position whose message nobody waits for any more
         self._mark = self._marked()
 
@@ -127,30 +152,45 @@ class Track:
     def begin(self, since: float) -> None:
         self._since = since
         self._mark = self._marked()
-        self.stepper.remember()
+        # Where events fail they tend to fail again: then one way is cheaper than two.
+        self._strict_rounds = STRICT_ROUNDS if self.stepper.strict else self._strict_rounds - 1
+        self.stepper.remember(strict=self._strict_rounds > 0)
         self.made = Made()
 
     def _marked(self) -> _Mark:
         pool = {twin: list(waiting) for twin, waiting in self._pool.items()}
-        now, ticked = self._now, self._ticked
-        return _Mark(self._row, self._position, now, ticked, pool, list(self._strays))
+        # Whatever comes next comes behind what came before this time anyway.
+        self._last = {pair: at for pair, at in self._last.items() if at[0] >= self._now}
+        return _Mark(
+            self._row,
+            self._position,
+            self._now,
+            self._ticked,
+            pool,
+            list(self._strays),
+            {asked: list(events) for asked, events in self._unclaimed.items()},
+            dict(self._last),
+        )
 
     def keep(self) -> Made:
         for message in self.fresh:
             heapq.heappush(self._strays, message)
-            twin = message.twin
-            gap = Gap(twin.agent, twin.key, f"message {twin.event}", message.arrival, -1)
-            self.made.fresh.append(gap)
+            if isinstance(message, Message):
+                twin = message.twin
+                what = f"message {twin.event}"
+                self.made.fresh.append(Gap(twin.agent, twin.key, what, message.arrival, -1))
         self.fresh = []
         return self.made
 
-    def roll_back(self) -> None:
-        mark = self._mark
+    def roll_back(self, spoiled: bool) -> None:
+        """To the beginning of the round. Whether it is folded strictly then must not depend on how
+        far beyond its end anybody went."""
+        mark, strict = self._mark, spoiled and self.stepper.spoiled
         self.stepper.roll_back()
         self.recorded.pieces.extendleft(reversed(mark.pieces))
         self.recorded.firings.extendleft(reversed(mark.firings))
-        for twin in mark.expected:
-            self.recorded.expected[twin] += 1
+        for twin, stamp in reversed(mark.places):
+            self.recorded.give_back(twin, stamp)
         for name, letter, buried in reversed(mark.letters):
             if buried:
                 self.letters[name].pop()
@@ -158,9 +198,17 @@ class Track:
                 self.letters[name].insert(0, letter)
         self._row, self._position, self._now = mark.row, mark.position, mark.now
         self._ticked, self._pool, self._strays = mark.ticked, mark.pool, mark.strays
+        self._last, self._unclaimed = mark.last, mark.unclaimed
+        for id, call in reversed(mark.calls):
+            if call is None:
+                del self.called[id]
+            else:
+                self.called[id] = call
         self.fresh, self.blocked, self.frontier = [], None, self._now
         self._abandoned = -1
-        self.begin(self._since)
+        self._mark = self._marked()
+        self.stepper.remember(strict=strict or self._strict_rounds > 0)
+        self.made = Made()
 
     @property
     def furthest(self) -> float:
@@ -177,11 +225,11 @@ class Track:
         return earliest if earliest <= self.end else math.inf
 
     @property
-    def strays(self) -> list[Message]:
+    def strays(self) -> list[Message | Reply]:
         """Messages without a twin that have not been taken."""
         return self._strays
 
-    def take_strays(self, messages: Iterable[Message]) -> None:
+    def take_strays(self, messages: Iterable[Message | Reply]) -> None:
         for message in messages:
             heapq.heappush(self._strays, message)
 
@@ -193,22 +241,28 @@ class Track:
         assert inputs.senders is not None
         assert inputs.event_times is not None
         assert inputs.hops is not None
-        recorded = self.recorded
         for i, event in enumerate(inputs.events):
             sender, now = inputs.senders[i], inputs.event_times[i]
             name = type(event).__name__
             twin = Twin(sender.agent, sender.key, inputs.agents[i], inputs.keys[i], name, now)
-            arrival = now + MESSAGE_SECONDS
-            if arrival <= self._since:  # by clocks that disagree
-                arrival = self._since + MESSAGE_SECONDS
-            number = parcel.first + i
-            message = Message(arrival, parcel.source, number, twin, event, inputs.hops[i])
-            if recorded.has(twin, parcel.source):
-                recorded.expected[twin] -= 1
-                self._mark.expected.append(twin)
-                self._pool.setdefault(twin, []).append(message)
-            else:
-                self.fresh.append(message)
+            self._expect(twin, parcel.source, parcel.first + i, event, inputs.hops[i])
+
+    def _expect(self, twin: Twin, source: int, number: int, event: Event, hops: int) -> None:
+        """Give a message its place, behind those of the same sender to the same receiver."""
+        pair = twin[:4]
+        last, stray = self._last.get(pair, (-math.inf, False))
+        place = self.recorded.place_of(twin, source)
+        if place is not None and (place > last or (place == last and not stray)):
+            self._mark.places.append((twin, self.recorded.take(twin)))
+            self._last[pair] = (place, False)
+            message = Message(place, source, number, twin, event, hops)
+            self._pool.setdefault(twin, []).append(message)
+            return
+        arrival = max(twin.now + MESSAGE_SECONDS, last)
+        if arrival <= self._since:  # by clocks that disagree
+            arrival = self._since + MESSAGE_SECONDS
+        self._last[pair] = (arrival, True)
+        self.fresh.append(Message(arrival, source, number, twin, event, hops))
 
     def abandon(self) -> None:
         """Nobody can go on: this place stays empty."""
@@ -242,6 +296,8 @@ class Track:
             if self._strays and self._strays[0].arrival < at:
                 if self._strays[0].arrival > limit:
                     return self._reached(script, limit)
+                if isinstance(self._strays[0], Reply) and script:
+                    break  # what comes before it may close the call
                 script.append(self._stray(heapq.heappop(self._strays)))
             elif at > limit:
                 return self._reached(script, limit)
@@ -283,9 +339,11 @@ class Track:
             script.append(Tick(until, upcoming))
             self._ticked = until
 
-    def _stray(self, message: Message) -> Inputs:
+    def _stray(self, message: Message | Reply) -> Inputs:
         self._now = max(self._now, message.arrival)
         self.made.inputs += 1
+        if isinstance(message, Reply):
+            return _reply_of(message, self._position, self._now)
         self.made.messages += 1
         return _inputs_of([message], self._position, self._now)
 
@@ -310,6 +368,8 @@ class Track:
         stop = piece.count if firing is None else min(piece.count, firing.position - piece.first)
         if piece.slots is not None:
             going = self._take_messages(script, piece, piece.slots, stop, frontiers)
+        elif piece.replies:
+            going = not script and self._take_reply(script, piece)
         else:
             inputs = piece.inputs
             assert inputs is not None
@@ -378,11 +438,57 @@ class Track:
         self.made.inputs += self._row - before
         return going
 
+    def _take_reply(self, script: list[Item], piece: Piece) -> bool:
+        """One recorded reply, for the call it answered or for one that asks the same."""
+        assert piece.inputs is not None
+        assert piece.inputs.calls is not None
+        row = piece.inputs.part(self._row, self._row + 1)
+        answered, event = piece.inputs.calls[self._row], row.events[0]
+        agent, key = row.agents[0], row.keys[0]
+        self._row += 1
+        self.made.inputs += 1
+        found = None
+        for id, call in self.stepper.open_calls(agent, key).items():
+            if call[:2] == answered[1:] and (found is None or id == answered.call):
+                found = id
+        if found is None:
+            asked = (agent, key, *answered[1:])
+            self._unclaimed.setdefault(asked, []).append(event)
+            what = f"reply {answered.function}"
+            self.made.missed.append(Gap(agent, key, what, piece.stamp, row.first))
+            return True
+        reply = Reply(0.0, 0, 0, agent, key, answered._replace(call=found), event)
+        script.append(_reply_of(reply, row.first, row.stamp))
+        return False
+
+    def _note_calls(self, commit: Commit) -> None:
+        """Calls that were made: some are answered by what was recorded for an earlier one."""
+        for call in commit.calls:
+            self.called[call.id] = call
+            self._mark.calls.append((call.id, None))
+            digest = digest_of(call.function, call.arguments)
+            answered = Answered(call.id, call.function, digest)
+            early = self._unclaimed.get((call.agent, call.key, call.function, digest))
+            if early:
+                arrival = call.now + MESSAGE_SECONDS
+                event = early.pop(0)
+            elif self.calls_fail:
+                arrival = call.now + call.timeout * (call.retries + 1)
+                error = "no reply was recorded for it"
+                attempts = call.retries + 1
+                event = CallFailed(call.id, call.function, "timeout", error, attempts)
+            else:
+                continue
+            reply = Reply(arrival, -1, call.number, call.agent, call.key, answered, event)
+            self.fresh.append(reply)
+        for id in commit.closed:
+            if id in self.called:
+                self._mark.calls.append((id, self.called.pop(id)))
+
     def _miss(self, slot: Slot, position: int) -> None:
         twin = slot.twin
-        # One that came although nobody waited for it any more has taken no place.
-        self.recorded.expected[twin] -= 1
-        self._mark.expected.append(twin)
+        if twin in self.recorded.expected:  # else one waits for an earlier place like this
+            self._mark.places.append((twin, self.recorded.take(twin)))
         gap = Gap(twin.agent, twin.key, f"message {twin.event}", max(self._now, twin.now), position)
         self.made.missed.append(gap)
 
@@ -404,6 +510,7 @@ class Track:
             made.letters.append(letter)
             self.letters.setdefault(name_of(letter), []).append(letter)
             self._mark.letters.append((name_of(letter), letter, True))
+        self._note_calls(commit)
         for number in commit.redriven:
             name = name_of(self.production_letters[number])
             self._mark.letters.append((name, self.letters[name].pop(0), False))
@@ -431,4 +538,20 @@ def _inputs_of(messages: list[Message], first: int, stamp: float) -> Inputs:
         event_times=[m.twin.now for m in messages],
         senders=[Sender(m.twin.sender, m.twin.sender_key) for m in messages],
         hops=[m.hops for m in messages],
+    )
+
+
+def _reply_of(reply: Reply, first: int, stamp: float) -> Inputs:
+    event = reply.event
+    if isinstance(event, CallFailed):
+        event = msgspec.structs.replace(event, call=reply.answered.call)
+    return Inputs(
+        first=first,
+        stamp=stamp,
+        origin="reply",
+        agents=[reply.agent],
+        agent=reply.agent,
+        keys=[reply.key],
+        events=[event],
+        calls=[reply.answered],
     )

@@ -11,7 +11,8 @@ from holdfast.stepping.cell import Extras
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Record
 
-VERSION, TIMERS, HELD, PAUSED = "(version)", "(timers)", "(held events)", "(paused)"
+VERSION, TIMERS, HELD = "(version)", "(timers)", "(held events)"
+PAUSED, CALLS = "(paused)", "(open calls)"
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -43,6 +44,7 @@ class Values:
             extras = Extras.unpack(record.extras, self._codebook)
             found[PAUSED] = extras.paused
             found[HELD] = [self._event(each.event) for each in extras.held]
+            found[CALLS] = sorted(list(call) for call in extras.calls.values())
             found[TIMERS] = {
                 name: [timer.due, timer.period, self._event(timer.event)]
                 for name, timer in sorted(extras.timers.items())

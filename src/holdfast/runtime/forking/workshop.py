@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine
+from holdfast.model.calls import digest_of
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout, slot_of
 from holdfast.runtime.forking.comparing import Decision, Decisions, Difference, Kind, decisions
@@ -15,7 +16,7 @@ from holdfast.runtime.forking.recorded import Chosen, Recorded
 from holdfast.runtime.forking.rounds import Progress, Tracks
 from holdfast.runtime.forking.states import States, compare_states
 from holdfast.runtime.forking.stepper import ForkStepper
-from holdfast.runtime.forking.track import Gap, LetterName, Message, Parcel, Track, name_of
+from holdfast.runtime.forking.track import Gap, LetterName, Message, Parcel, Reply, Track
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
@@ -23,6 +24,7 @@ from holdfast.stepping.commit import Head, Letter, Record
 
 GAPS_KEPT = 2_000
 ACTIONS_AT_ONCE = 256
+OPEN_CALLS_READ = 1_000_000
 
 
 class Begin(NamedTuple):
@@ -31,7 +33,7 @@ class Begin(NamedTuple):
     head: Head = Head()
     records: Sequence[Record] = ()
     letters: Sequence[tuple[LetterName, Letter]] = ()
-    strays: Sequence[Message] = ()
+    strays: Sequence[Message | Reply] = ()
 
 
 class Plan(NamedTuple):
@@ -41,6 +43,8 @@ class Plan(NamedTuple):
     until: float
     keep_actions: bool
     compare: bool = True
+    begun: dict[int, float] = {}  # partition -> its time where the fork takes over
+    calls_fail: bool = False
 
 
 class LetterNote(NamedTuple):
@@ -69,6 +73,7 @@ class Outcome:
     fresh: list[Gap] = field(default_factory=list)
     missed_count: int = 0
     fresh_count: int = 0
+    unanswered: dict[tuple[str, str, str, bytes], int] = field(default_factory=dict)
     issued: list[tuple[float, int, bytes]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -119,6 +124,7 @@ class Workshop:
             self._schemas,
             layout,
             self._chosen,
+            self._plan.begun,
         )
         stepper = ForkStepper(
             self._fleet, layout, self.codebook, lambda letter: track.letter(letter), condemned
@@ -130,6 +136,7 @@ class Workshop:
         for name, letter in begin.letters:
             track.letters.setdefault(name, []).append(letter)
         track.take_strays(begin.strays)
+        track.calls_fail = self._plan.calls_fail
         return track
 
     def close(self) -> dict[str, list[object]]:
@@ -160,8 +167,11 @@ class Workshop:
     ) -> Progress:
         return self._tracks.turn(limit, parcels, frontiers, abandon)
 
-    def roll_back(self) -> None:
-        self._tracks.roll_back()
+    def seal(self) -> bool:
+        return all([track.stepper.seal() for track in self._tracks.tracks.values()])
+
+    def roll_back(self, spoiled: bool) -> None:
+        self._tracks.roll_back(spoiled)
 
     def next_time(self) -> float:
         return min((t.next_time for t in self._tracks.tracks.values()), default=math.inf)
@@ -241,12 +251,25 @@ class Workshop:
             self._compare_ends()
         else:
             outcome.records = self.records()
+        self._find_unanswered()
         outcome.totals, outcome.counts, outcome.agents = made.totals, made.counts, made.agents
         outcome.times = {name: list(times) for name, times in made.times.items()}
         outcome.examples = made.examples()
         outcome.missed_count = sum(n for (_, side), n in self._noted.items() if side == 0)
         outcome.fresh_count = sum(n for (_, side), n in self._noted.items() if side == 1)
         return outcome
+
+    def _find_unanswered(self) -> None:
+        """Calls that nothing recorded answers; one that was open in production too is none."""
+        for number, track in self._tracks.tracks.items():
+            still = {c.id for c in self.engine.view(number).calls(0, OPEN_CALLS_READ)}
+            for call in track.called.values():
+                digest = digest_of(call.function, call.arguments)
+                asked = (call.agent, call.key, call.function, digest)
+                if call.id in still or asked in track.recorded.late_replies:
+                    continue
+                at = (call.function, call.agent, call.key, call.arguments)
+                self._outcome.unanswered[at] = self._outcome.unanswered.get(at, 0) + 1
 
     def _compare_ends(self) -> None:
         outcome, tracks = self._outcome, self._tracks.tracks
