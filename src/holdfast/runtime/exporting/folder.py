@@ -42,7 +42,7 @@ def explained(path: Path) -> Iterator[None]:
     """Turn what the operating system refuses into one line."""
     try:
         yield
-    except HoldfastError:
+    except (HoldfastError, BrokenPipeError):
         raise
     except OSError as error:
         where = error.filename or path
