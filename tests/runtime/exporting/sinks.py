@@ -119,15 +119,15 @@ class Database(Sink):
 
     def query(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.to) as connection:
-            return connection.execute(text, values or None).fetchall()  # type: ignore[call-overload]
+            return connection.execute(text, values or None).fetchall()
 
     def change(self, text: str) -> None:
         with psycopg.connect(self.to, autocommit=True) as connection:
-            connection.execute(text)  # type: ignore[call-overload]
+            connection.execute(text)
 
     def _read(self, table: str) -> list[Row]:
         with psycopg.connect(self.to) as connection:
-            cursor = connection.execute(f'SELECT * FROM "{table}"')  # type: ignore[call-overload]
+            cursor = connection.execute(f'SELECT * FROM "{table}"')
             names = [each.name for each in cursor.description or ()]
             return [plain(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
