@@ -8,7 +8,7 @@ import time
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.calling.driving import CallerThread
+from holdfast.runtime.calling.thread import CallerThread
 from holdfast.runtime.worker import Worker
 
 MAINTAIN_SECONDS = 1.0
