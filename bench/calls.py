@@ -20,8 +20,8 @@ from bench.drones import KEYS, Drone, Position, coordinates
 from holdfast import Agent, CallFailed, Context, Event, Fleet, Live, call, on
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import open_engine
-from holdfast.runtime.calling.driving import CallerThread
 from holdfast.runtime.calling.status import read_status
+from holdfast.runtime.calling.thread import CallerThread
 from holdfast.runtime.worker import Worker
 
 OPEN_CALLS = 10_000

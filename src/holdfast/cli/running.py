@@ -16,7 +16,7 @@ from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import NotYet, OutdatedCode, UsageError
 from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
-from holdfast.runtime.calling.driving import has_open_calls
+from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher

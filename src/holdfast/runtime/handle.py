@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
-from holdfast.runtime.calling.driving import has_open_calls
+from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.issued import find_action, key_of
 from holdfast.runtime.reading import (
