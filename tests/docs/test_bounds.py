@@ -37,6 +37,8 @@ FIXED = {
     "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
     "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
+    "characters of a snapshot's name": "NAME_LENGTH_MAX",
+    "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
@@ -50,6 +52,8 @@ INNER = {
     "REASONS_MAX",
     "WAL_BYTES_MAX",
     "READERS_MAX",
+    "STRETCH_MAX",
+    "_RAW_BYTES_MAX",
     "_ROUTES_MAX",
 }
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
