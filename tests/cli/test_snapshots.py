@@ -83,8 +83,8 @@ def test_back_up_and_restore(place: Path) -> None:
         assert battery(place, "first", "d-1") == 50.0
         holdfast_here("restore", "file:backup", "--to", "now", cwd=place)
         assert battery(place, "now", "d-1") == 40.0
-        words = ("--to", "second", "--until", "0:2", "fleet.py", "--snapshots", "file:backup")
-        done = holdfast_here("snapshot", "restore", first, *words, cwd=place)
+        point = ("--to", "second", "--until", "0:2", "fleet.py", "--snapshots", "file:backup")
+        done = holdfast_here("snapshot", "restore", first, *point, cwd=place)
         assert "1 events behind it folded" in done.stdout
         assert battery(place, "second", "d-1") == 40.0
         holdfast_here(

@@ -48,6 +48,8 @@ FIXED = {
     "silence of the process of async functions, seconds": "SILENT_SECONDS_MAX",
     "time an async function has to end when it is cancelled, seconds": "CANCEL_SECONDS_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
+    "characters of a snapshot's name": "NAME_LENGTH_MAX",
+    "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
@@ -64,6 +66,8 @@ INNER = {
     "WAL_BYTES_MAX",
     "READERS_MAX",
     "WAIT_SECONDS_MAX",
+    "STRETCH_MAX",
+    "_RAW_BYTES_MAX",
     "_ROUTES_MAX",
 }
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)

@@ -154,6 +154,11 @@ def test_a_journal_that_is_behind_loses_and_doubles_nothing(tmp_path: Path, late
     contents = StoredContents(story.store, story.store.load(story.store.listed()[0]))
     forward = Forward(contents, Behind(Archive(story.store.blob)), fleet)
     done = forward.run(Point())
+    marks = {part.facts.number: part.facts.marks for part in done.partitions}
+    for part in done.partitions:
+        for number, known in marks.items():
+            taken = known.get(part.facts.incarnation, 0)
+            assert taken < part.facts.sent_next.get(number, 1), "a message without its cause"
     assert done.partitions[late].facts.next > done.partitions[late].facts.head.position
     SqliteEngine.plant(tmp_path / "there", done)
     with fleet.open(f"sqlite:{tmp_path / 'there'}") as live:
