@@ -55,7 +55,7 @@ def page_of(report: Report) -> str:
         figures = pairs([(kpi.name, kpi.recorded, kpi.fork) for kpi in report.kpis])
         parts.append(_section("KPIs", figures))
     if report.first_differences:
-        parts.append(_section("First differences", "".join(map(_first, report.first_differences))))
+        parts.append(_section("First differences", _firsts(report)))
     if report.agents:
         parts.append(_section("Agents that decide differently", _agents(report)))
     parts.append(_section("States at the end", _states(report)))
@@ -157,6 +157,12 @@ def _decisions(report: Report) -> str:
 
 def _fields(values: dict[str, object] | None) -> str:
     return " ".join(f"{name}={_text(value)}" for name, value in (values or {}).items())
+
+
+def _firsts(report: Report) -> str:
+    """The very first is shown with what led to it; the others open with a click."""
+    found = "".join(map(_first, report.first_differences))
+    return found.replace("<details>", "<details open>", 1)
 
 
 def _first(each: FirstDifference) -> str:

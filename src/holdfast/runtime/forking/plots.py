@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 COLOURS = {"missing": "#c2410c", "new": "#2563eb", "changed": "#a16207", "moved": "#7c8798"}
-SERIES = ("#2563eb", "#c2410c", "#0f766e", "#a16207", "#7e22ce", "#be185d", "#4d7c0f", "#475569")
+SERIES = ("#0f766e", "#7e22ce", "#be185d", "#4d7c0f", "#0369a1", "#92400e", "#475569", "#e11d48")
 WIDTH = 860
 
 
