@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.options import engine_option
 from holdfast.cli.output import fields_of, moment, print_table, text_of
-from holdfast.cli.times import parse_time
+from holdfast.cli.times import Place, parse_place
 from holdfast.errors import UsageError
 from holdfast.runtime.forking.report import ActionRow, FirstDifference, Report
 
@@ -33,6 +33,10 @@ ROWS_SHOWN = 15
     metavar="N|N%",
     help="Exit with 1 if more decisions differ than this, in number or percent.",
 )
+@click.option("--calls-fail", is_flag=True, help="Calls without a recorded reply time out.")
+@click.option(
+    "--snapshots", "store", metavar="URL", help="Where snapshots are; beside the data unless given."
+)
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0: one per core.")
 def fork(
     candidate: str,
@@ -45,6 +49,8 @@ def fork(
     json_file: str | None,
     html_file: str | None,
     fail_above: Sequence[str],
+    calls_fail: bool,
+    store: str | None,
     jobs: int,
 ) -> None:
     """Fold the recorded past with CANDIDATE (fleet.py, fleet.py:name or module:name).
@@ -59,8 +65,11 @@ def fork(
     from holdfast.runtime.forking.study import Question, study
 
     bounds = [_bound(each) for each in fail_above]
-    options = Options(until=_moment(url, until), agents=agents, jobs=jobs)
-    report = study(Question(candidate, url, options, kpis, baseline))
+    end = math.inf if until is None else _time(url, until)
+    options = Options(until=end, agents=agents, jobs=jobs, calls_fail=calls_fail)
+    name = start if start is not None and _is_name(start) else None
+    begin = _time(url, start) if start is not None and name is None else None
+    report = study(Question(candidate, url, options, kpis, baseline, name, begin, store))
     if json_file is not None:
         Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     if html_file is not None:
@@ -83,24 +92,28 @@ def _bound(text: str) -> tuple[str, bool, float]:
     return text, text.strip().endswith("%"), most
 
 
-def _moment(url: str, text: str | None) -> float:
+def _time(url: str, text: str) -> float:
     """A time, or the time at which a position was taken."""
     from holdfast.engine.urls import open_engine
+    from holdfast.runtime.forking.starting import time_of
 
-    if text is None:
-        return math.inf
-    partition, colon, number = text.partition(":")
-    if not (partition.isdecimal() and number.isdecimal() and colon) and not (
-        text.isdecimal() and len(text) < 9
-    ):
-        return parse_time(text)
+    place = parse_place(text)
+    if not isinstance(place, Place):
+        return place
     engine = open_engine(url, None)
     try:
-        from holdfast.runtime.forking.starting import time_of
-
-        return time_of(engine, text)
+        return time_of(engine, place.partition, place.position)
     finally:
         engine.close()
+
+
+def _is_name(text: str) -> bool:
+    """Whether this names a snapshot, because it is no time and no position."""
+    try:
+        parse_place(text)
+    except UsageError:
+        return True
+    return False
 
 
 # ---------------------------------------------------------------- the terminal

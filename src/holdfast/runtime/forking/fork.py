@@ -18,6 +18,7 @@ from holdfast.runtime.forking.choosing import chosen_of
 from holdfast.runtime.forking.crew import Elsewhere, Here, Setup
 from holdfast.runtime.forking.outcome import together
 from holdfast.runtime.forking.rounds import Rounds, ask_all
+from holdfast.runtime.forking.starting import BEGINNING, StartingPoint
 from holdfast.runtime.forking.track import LetterName, Message, Reply
 from holdfast.runtime.forking.workshop import Begin, Outcome, Plan, Workshop
 from holdfast.runtime.replaying.history import History
@@ -35,6 +36,7 @@ class Options:
     keep_actions: bool = False
     compare: bool = True
     calls_fail: bool = False
+    start: StartingPoint = BEGINNING
     ends: Mapping[int, Head] | None = None  # None: where production stands now
 
 
@@ -45,12 +47,13 @@ class Forked(NamedTuple):
     until: float  # and of the last
     jobs: int
     repeated: int
+    begins: Mapping[int, Begin]
 
 
 class Generations:
     """The partitions of a fleet, those before the first rescaling first."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, since: int = 0) -> None:
         layout = engine.catalog.layout
         before = {n: s for n, s in engine.catalog.retired.items() if n < layout.first}
         slots = {**before, **layout.slots_by_number}
@@ -59,6 +62,7 @@ class Generations:
         self.layouts = [
             Layout(tuple(slots[n] for n in range(first, stop)), first)
             for first, stop in zip(firsts, stops, strict=True)
+            if first >= since
         ]
 
     def numbers(self) -> list[int]:
@@ -79,13 +83,16 @@ def fork_engine(
             f"the data is of fleet {engine.catalog.fleet!r}, the candidate is {fleet.name!r}: "
             "name the right file or the right data"
         )
+    begins = options.start.begins
+    used = {record.schema for begin in begins.values() for record in begin.records}
+    stored = engine.catalog.schemas()
     check_classes(
-        fleet, engine.catalog.schemas(), fleet.schemas(), lambda schema, at: True, ("event",)
+        fleet, stored, fleet.schemas(), lambda schema, at: schema in used, ("event", "state")
     )
-    generations = Generations(engine)
+    generations = Generations(engine, since=min(begins, default=0))
     ends = dict(options.ends or {n: engine.view(n).head() for n in generations.numbers()})
     _let_messages_arrive(engine)
-    plan = Plan(ends, options.until, options.keep_actions, options.compare, {}, options.calls_fail)
+    plan = Plan(ends, options.until, options.keep_actions, options.compare, options.calls_fail)
     most = max(len(layout.partitions) for layout in generations.layouts)
     jobs = min(options.jobs or os.cpu_count() or 1, most) if reference else 1
     members: list[Here | Elsewhere] = []
@@ -95,7 +102,7 @@ def fork_engine(
         else:
             setup = Setup(reference, url, plan, options.agents)
             members += [Elsewhere(setup) for _ in range(jobs)]
-        return _run(engine, generations, plan, members)
+        return _run(engine, generations, plan, begins, members)
     finally:
         for member in members:
             member.end()
@@ -140,7 +147,11 @@ def _receiver(message: Message | Reply) -> str:
 
 
 def _run(
-    engine: Engine, generations: Generations, plan: Plan, members: Sequence[Here | Elsewhere]
+    engine: Engine,
+    generations: Generations,
+    plan: Plan,
+    start: Mapping[int, Begin],
+    members: Sequence[Here | Elsewhere],
 ) -> Forked:
     started = time.monotonic()
     inherited = _Inherited()
@@ -149,9 +160,9 @@ def _run(
         begins = {}
         for number, slots in layout.slots_by_number.items():
             history = History(engine, number)
-            _check_kept(history)
+            _check_kept(history, start.get(number))
             head = history.begin().head if layout.first else Head()
-            begins[number] = inherited.of(slots, head)
+            begins[number] = start.get(number) or inherited.of(slots, head)
         for member, share in zip(members, _shares(layout.numbers, len(members)), strict=True):
             member.partitions = share
             member.ask("open", layout, {n: begins[n] for n in share})
@@ -172,7 +183,7 @@ def _run(
     outcome = together(cast(list[Outcome], ask_all(members, "finish")))
     seconds = time.monotonic() - started
     until = min(plan.until, max(head.now for head in plan.ends.values()))
-    return Forked(outcome, seconds, _beginning(engine), until, len(members), repeated)
+    return Forked(outcome, seconds, _beginning(engine, start), until, len(members), repeated, start)
 
 
 def _shares(numbers: Sequence[int], parts: int) -> list[Sequence[int]]:
@@ -180,18 +191,21 @@ def _shares(numbers: Sequence[int], parts: int) -> list[Sequence[int]]:
     return [numbers[edges[i] : edges[i + 1]] for i in range(parts)]
 
 
-def _check_kept(history: History) -> None:
+def _check_kept(history: History, begin: Begin | None) -> None:
     kept = history.first_kept()
-    if kept is not None:
+    if kept is not None and (begin is None or kept[0] > begin.head.position):
+        where = "from the beginning" if begin is None else f"from {begin.head.position} on"
         raise UsageError(
             f"partition {history.number}: retention has removed the history before position "
-            f"{kept[0]}, so the fleet cannot be folded from the beginning: give --from SNAPSHOT"
+            f"{kept[0]}, so it cannot be folded {where}: give a newer snapshot with --from"
         )
 
 
-def _beginning(engine: Engine) -> float:
+def _beginning(engine: Engine, begins: Mapping[int, Begin]) -> float:
+    """When the first thing happened that is folded."""
     stamps = []
-    for number in Generations(engine).numbers():
-        frames = engine.view(number).frames(0, 1)
+    for number in Generations(engine, min(begins, default=0)).numbers():
+        at = begins[number].head.position if number in begins else 0
+        frames = engine.view(number).frames(at, 1)
         stamps += [frames[0].stamp] if frames else []
     return min(stamps, default=0.0)

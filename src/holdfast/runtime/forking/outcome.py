@@ -39,6 +39,7 @@ def together(parts: Sequence[Outcome]) -> Outcome:
         whole.fresh += part.fresh
         whole.issued += part.issued
         whole.records += part.records
+        whole.waiting += part.waiting
     _sort(whole)
     whole.states = _states([part.states for part in parts])
     return whole

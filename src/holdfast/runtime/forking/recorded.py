@@ -49,6 +49,15 @@ class Slot(NamedTuple):
     given: Inputs | None = None
 
 
+class UnderWay(NamedTuple):
+    """Which recorded messages were sent before the fork began, and so are none of its own: those
+    before a position, so many more from each partition, and those sent until a time."""
+
+    position: int = 0
+    counts: Mapping[int, int] = {}
+    until: Mapping[int, float] = {}
+
+
 @dataclass(slots=True)
 class Piece:
     """A frame, or a run of its rows: inputs as they are, or places of messages."""
@@ -75,7 +84,7 @@ class Recorded:
         schemas: Mapping[int, Schema],
         layout: Layout,
         chosen: Chosen | None,
-        begun: Mapping[int, float],
+        under_way: UnderWay,
     ) -> None:
         self.history = history
         self.pieces: deque[Piece] = deque()
@@ -86,8 +95,9 @@ class Recorded:
         self._codebook = codebook
         self._names = {number: schema.name for number, schema in schemas.items()}
         self._layout = layout
-        self._chosen = chosen
-        self._begun = begun  # partition -> the time at which the fork takes over
+        self.chosen = chosen
+        self._under_way = under_way
+        self._counts = dict(under_way.counts)
         self._position = first
         self._sent: dict[int, float] = {}  # partition -> when it sent the last message seen here
         self._stamp = 0.0
@@ -200,12 +210,12 @@ class Recorded:
             yield Piece(run.first, len(run), run.stamp, run, replies=replies)
 
     def _chosen_runs(self, inputs: Inputs) -> Iterator[Inputs]:
-        if self._chosen is None:
+        if self.chosen is None:
             yield inputs
             return
         start: int | None = None
         for row, (agent, key) in enumerate(zip(inputs.agents, inputs.keys, strict=True)):
-            wanted = self._chosen(agent, key)
+            wanted = self.chosen(agent, key)
             if wanted and start is None:
                 start = row
             elif not wanted and start is not None:
@@ -223,18 +233,28 @@ class Recorded:
             cast("Iterator[tuple[str, str, str, str, int, float]]", rows)
         ):
             given = None
-            if self._chosen is not None:
-                if not self._chosen(agent, key):
+            if self.chosen is not None:
+                if not self.chosen(agent, key):
                     slots.append(None)
                     continue
-                if not self._chosen(sender, sender_key):
+                if not self.chosen(sender, sender_key):
                     given = read_inputs(stored, self._codebook).part(row, row + 1)
-            if now <= self._begun.get(partition_of(sender_key), -math.inf):
-                # Sent before the fork began, and under way then.
+            if self._was_sent(partition_of(sender_key), stored.first + row, now):
                 given = read_inputs(stored, self._codebook).part(row, row + 1)
             twin = Twin(sender, sender_key, agent, key, names[schema], now)
             slots.append(Slot(twin, partition_of(sender_key), given))
         return slots
+
+
+    def _was_sent(self, source: int, position: int, now: float) -> bool:
+        """Before the fork began."""
+        before = self._under_way
+        if position < before.position or now <= before.until.get(source, -math.inf):
+            return True
+        if position >= self._position and self._counts.get(source):
+            self._counts[source] -= 1
+            return True
+        return False
 
 
 def _asked(frame: Frame) -> Iterator[Asked]:

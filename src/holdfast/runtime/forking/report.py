@@ -107,6 +107,7 @@ class Report(msgspec.Struct):
     fleet: str
     candidate: str
     compared_with: str  # "production", or the file of --baseline
+    start: str  # as in "snapshot before-upgrade"
     since: float
     until: float
     inputs: int
@@ -140,6 +141,7 @@ def make_report(
     partitions: int,
     kpis: Sequence[Kpi],
     leads: Sequence[tuple[Difference, list[Lead]]],
+    start: str,
 ) -> Report:
     outcome = forked.outcome
     actions = _actions(outcome)
@@ -149,6 +151,7 @@ def make_report(
         fleet=fleet,
         candidate=candidate,
         compared_with=compared_with,
+        start=start,
         since=forked.since,
         until=forked.until,
         inputs=outcome.inputs,

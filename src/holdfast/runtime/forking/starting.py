@@ -1,34 +1,159 @@
-"""Where a fork begins and ends: moments that positions stand for."""
+"""Where a fork begins: at the beginning of history, at a snapshot, or at a time.
+
+A fork needs production's agents as they were where it takes over. A snapshot has them. For a time
+they come from the newest snapshot before it (the fork then begins at that snapshot), or from folding
+history up to that time with the code that ran, if `--baseline` names it.
+"""
 
 from __future__ import annotations
 
-from holdfast.engine.port import Engine
+from bisect import bisect_right
+from typing import NamedTuple
+
+from holdfast.engine.contents import Contents
+from holdfast.engine.port import Engine, View
 from holdfast.errors import UsageError
+from holdfast.model.keys import slot_of
+from holdfast.runtime.forking.comparing import decisions
+from holdfast.runtime.forking.recorded import UnderWay
+from holdfast.runtime.forking.track import name_of
+from holdfast.runtime.forking.values import Values
+from holdfast.runtime.forking.workshop import Begin
+from holdfast.runtime.replaying.history import History
+from holdfast.runtime.snapshots.restoring import StoredContents, manifest_of
+from holdfast.runtime.snapshots.store import SnapshotStore
+from holdfast.stepping.commit import Head, Letter, Record
+from holdfast.stepping.script import read_firings
 
 
-def time_of(engine: Engine, text: str) -> float:
-    """When the event at a position came: "PARTITION:NUMBER", or a number if there is but one."""
-    partition, colon, number = text.rpartition(":")
+class StartingPoint(NamedTuple):
+    """How the partitions of one generation begin; earlier generations are not folded."""
+
+    begins: dict[int, Begin]
+    what: str  # as in "snapshot before-upgrade"
+
+
+BEGINNING = StartingPoint({}, "the beginning")
+
+
+def from_snapshot(engine: Engine, store: SnapshotStore, name: str) -> StartingPoint:
+    manifest = manifest_of(store, name, engine.catalog.fleet)
+    return _from_contents(engine, StoredContents(store, manifest), f"snapshot {manifest.name}")
+
+
+def newest_before(engine: Engine, store: SnapshotStore, at: float) -> StartingPoint | None:
+    """The newest snapshot in which no partition is past that time; None if there is none."""
+    for listed in reversed(store.listed()):
+        manifest = store.load(listed)
+        ours = manifest.fleet == engine.catalog.fleet
+        if ours and all(entry.facts.head.now <= at for entry in manifest.partitions):
+            contents = StoredContents(store, manifest)
+            return _from_contents(engine, contents, f"snapshot {manifest.name}")
+    return None
+
+
+def _from_contents(engine: Engine, contents: Contents, what: str) -> StartingPoint:
+    begins = {}
+    known = {*engine.catalog.retired, *engine.catalog.layout.numbers}
+    for part in contents.partitions:
+        facts = part.facts
+        if facts.number not in known or (
+            engine.view(facts.number).incarnation() != facts.incarnation
+        ):
+            raise UsageError(
+                f"{what} is of another copy of this fleet's data: its history goes on elsewhere"
+            )
+        letters = [(name_of(letter), letter) for letter, redriven in part.letters() if not redriven]
+        counts = {
+            other.facts.number: other.facts.sent_next.get(facts.number, 1)
+            - 1
+            - facts.marks.get(other.facts.incarnation, 0)
+            for other in contents.partitions
+        }
+        under_way = UnderWay(facts.next, counts)
+        records = list(part.records())
+        begins[facts.number] = Begin(facts.head, records, letters, under_way=under_way)
+    return StartingPoint(begins, what)
+
+
+def from_states(
+    engine: Engine, at: float, numbers: range, records: list[Record], letters: list[Letter]
+) -> StartingPoint:
+    """What the code that ran has made of history up to a time."""
+    slots = {**engine.catalog.retired, **engine.catalog.layout.slots_by_number}
+    begins = {}
+    for number in numbers:
+        own = slots[number]
+        begins[number] = Begin(
+            head_at(engine, number, at),
+            [record for record in records if slot_of(record.key) in own],
+            [(name_of(letter), letter) for letter in letters if slot_of(letter.key) in own],
+            under_way=UnderWay(until=dict.fromkeys(numbers, at)),
+        )
+    return StartingPoint(begins, "a time, with the baseline's states")
+
+
+def generation_at(engine: Engine, at: float) -> range:
+    """The partitions that lived at a time."""
+    slots = {**engine.catalog.retired, **engine.catalog.layout.slots_by_number}
+    firsts = sorted(n for n, own in slots.items() if own.start == 0)
+    for first, stop in zip(firsts, [*firsts[1:], max(slots) + 1], strict=True):
+        if any(engine.view(n).head().now > at for n in range(first, stop)):
+            return range(first, stop)
+    return engine.catalog.layout.numbers
+
+
+def head_at(engine: Engine, number: int, at: float) -> Head:
+    """How far a partition had come at a time, by what it recorded."""
+    view = engine.view(number)
+    end = view.head()
+    values = Values(engine.catalog.schemas, None)
+
+    def stamp(position: int) -> float:
+        return view.frames(position, 1)[0].stamp
+
+    def fired(firing: int) -> float:
+        return _firing_time(view, firing)
+
+    def issued(action: int) -> float:
+        page = view.actions(action, 1)[0]
+        return decisions(page.frame, values)[action - page.first].now
+
+    position = bisect_right(range(end.position), at, key=stamp)
+    journalled = bisect_right(range(end.journal_next), at, key=fired)
+    actions = bisect_right(range(end.actions_next), at, key=issued)
+    letters = sum(letter.now <= at for letter, _ in view.letters())
+    begun = History(engine, number).begin().head.now
+    now = max(
+        begun,
+        stamp(position - 1) if position else 0.0,
+        fired(journalled - 1) if journalled else 0.0,
+    )
+    return Head(position, now, actions, letters + 1, journalled)
+
+
+def _firing_time(view: View, number: int) -> float:
+    page = view.journal(number, 1)[0]
+    return read_firings(page)[number - page.first].now
+
+
+def time_of(engine: Engine, partition: int | None, position: int) -> float:
+    """When the event at a position came; without a partition, of the only one there is."""
     layout = engine.catalog.layout
     known = {*engine.catalog.retired, *layout.numbers}
-    if not colon:
+    some = f"the partitions are {layout.first} to {layout.numbers.stop - 1}"
+    if partition is None:
         if len(known) > 1:
             raise UsageError(
-                f"position {text!r}: there are partitions {layout.first} to "
-                f"{layout.numbers.stop - 1}: write PARTITION:NUMBER, as in {layout.first}:{text}"
+                f"position {position}: {some}: write PARTITION:NUMBER, as in "
+                f"{layout.first}:{position}"
             )
-        partition = str(layout.first)
-    if not (partition.isdecimal() and number.isdecimal()) or int(partition) not in known:
-        raise UsageError(
-            f"position {text!r}: write PARTITION:NUMBER; the partitions are "
-            f"{layout.first} to {layout.numbers.stop - 1}"
-        )
-    view = engine.view(int(partition))
+        partition = layout.first
+    if partition not in known:
+        raise UsageError(f"position {partition}:{position}: {some}")
+    view = engine.view(partition)
     first, end = view.inbox_first(), view.head().position
-    if not first <= int(number) < end:
-        raise UsageError(
-            f"position {text!r}: partition {partition} has folded and kept {first} to {end - 1}"
-            if end > first
-            else f"position {text!r}: partition {partition} has no history"
-        )
-    return view.frames(int(number), 1)[0].stamp
+    if not first <= position < end:
+        kept = f"has folded and kept {first} to {end - 1}" if end > first else "has no history"
+        raise UsageError(f"position {partition}:{position}: partition {partition} {kept}")
+    return view.frames(position, 1)[0].stamp

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.engine.port import Engine
-from holdfast.engine.urls import open_engine
+from holdfast.blob.urls import open_blob
+from holdfast.engine.urls import open_engine, parse
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import Schema
@@ -15,12 +16,22 @@ from holdfast.runtime.forking.fork import Forked, Generations, Options, fork_eng
 from holdfast.runtime.forking.kpis import Kpi, in_order, load_kpi, measure
 from holdfast.runtime.forking.leading import Lead, Leads, first_of
 from holdfast.runtime.forking.report import Report, make_report
+from holdfast.runtime.forking.starting import (
+    BEGINNING,
+    StartingPoint,
+    from_snapshot,
+    from_states,
+    generation_at,
+    newest_before,
+)
 from holdfast.runtime.forking.states import compare_states
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.forking.workshop import ACTIONS_AT_ONCE, Outcome
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.schemas import codebook_of
+from holdfast.runtime.snapshots.running import default_store
+from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head
 
@@ -34,6 +45,9 @@ class Question:
     options: Options
     kpis: Sequence[str] = ()
     baseline: str | None = None
+    snapshot: str | None = None  # to begin at
+    begin: float | None = None  # or a time
+    store: str | None = None  # of snapshots; None: beside the data
 
 
 def study(question: Question) -> Report:
@@ -62,7 +76,7 @@ class _Study:
         compare = question.baseline is None
         options = replace(question.options, keep_actions=keep, compare=compare)
         ends = {n: self._engine.view(n).head() for n in Generations(self._engine).numbers()}
-        options = replace(options, ends=ends)
+        options = replace(options, ends=ends, start=self._start())
         forked = self._fork(question.candidate, self._fleet, options)
         codebook = codebook_of(self._fleet, self._stored)
         before: Outcome | None = None
@@ -78,7 +92,36 @@ class _Study:
             partitions=len(self._engine.catalog.layout.partitions),
             kpis=self._kpis(forked, before, codebook, ends),
             leads=self._leads(forked, ends),
+            start=options.start.what,
         )
+
+    def _start(self) -> StartingPoint:
+        question, engine = self._question, self._engine
+        if question.snapshot is None and question.begin is None:
+            return BEGINNING
+        blob = open_blob(question.store or default_store(parse(question.url).root))
+        try:
+            store = SnapshotStore(blob)
+            if question.snapshot is not None:
+                return from_snapshot(engine, store, question.snapshot)
+            assert question.begin is not None
+            if question.baseline is not None:
+                return self._start_with_baseline(question.baseline, question.begin)
+            found = newest_before(engine, store, question.begin)
+        finally:
+            blob.close()
+        if found is None:
+            raise UsageError(
+                "no snapshot is from before that time, so the states at it are not known: name the "
+                "code that ran with --baseline, or leave --from out"
+            )
+        return found
+
+    def _start_with_baseline(self, reference: str, at: float) -> StartingPoint:
+        options = Options(until=at, jobs=self._question.options.jobs, compare=False)
+        made = self._fork(reference, load_fleet(reference), options).outcome
+        numbers = generation_at(self._engine, at)
+        return from_states(self._engine, at, numbers, made.records, made.waiting)
 
     def _fork(self, reference: str, fleet: FleetModel, options: Options) -> Forked:
         return fork_engine(fleet, self._engine, options, reference, self._question.url)
@@ -97,7 +140,12 @@ class _Study:
         def recorded() -> Iterator[IssuedAction]:
             if before is not None:
                 return in_order(_made(before, values), self._fleet.name, codebook)
-            parts = [self._recorded(n, end, forked.until) for n, end in ends.items()]
+            begins = forked.begins
+            parts = [
+                self._recorded(n, begins[n].head if n in begins else Head(), end, forked.until)
+                for n, end in ends.items()
+                if n >= min(begins, default=0)
+            ]
             return in_order(parts, self._fleet.name, codebook)
 
         def fork() -> Iterator[IssuedAction]:
@@ -105,12 +153,13 @@ class _Study:
 
         return measure(self._question.kpis, recorded, fork)
 
-    def _recorded(self, number: int, end: Head, until: float) -> Iterator[Decision]:
-        view, values, first = self._engine.view(number), _stored_values(self._stored), 0
+    def _recorded(self, number: int, start: Head, end: Head, until: float) -> Iterator[Decision]:
+        view, values = self._engine.view(number), _stored_values(self._stored)
+        first = start.actions_next
         while first < end.actions_next and (batch := view.actions(first, ACTIONS_AT_ONCE)):
             for issued in batch:
                 for number_of, each in enumerate(decisions(issued.frame, values), issued.first):
-                    if number_of < end.actions_next and each.now <= until:
+                    if start.actions_next <= number_of < end.actions_next and each.now <= until:
                         yield each
                 first = issued.first + issued.count
 

@@ -241,10 +241,13 @@ class Track:
         assert inputs.senders is not None
         assert inputs.event_times is not None
         assert inputs.hops is not None
+        chosen = self.recorded.chosen
         for i, event in enumerate(inputs.events):
             sender, now = inputs.senders[i], inputs.event_times[i]
             name = type(event).__name__
             twin = Twin(sender.agent, sender.key, inputs.agents[i], inputs.keys[i], name, now)
+            if chosen is not None and not chosen(twin.agent, twin.key):
+                continue
             self._expect(twin, parcel.source, parcel.first + i, event, inputs.hops[i])
 
     def _expect(self, twin: Twin, source: int, number: int, event: Event, hops: int) -> None:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from holdfast.engine.port import Engine
 from holdfast.model.calls import digest_of
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import Layout, slot_of
+from holdfast.model.keys import Layout
 from holdfast.runtime.forking.comparing import Decision, Decisions, Difference, Kind, decisions
-from holdfast.runtime.forking.recorded import Chosen, Recorded
+from holdfast.runtime.forking.recorded import Chosen, Recorded, UnderWay
 from holdfast.runtime.forking.rounds import Progress, Tracks
 from holdfast.runtime.forking.states import States, compare_states
 from holdfast.runtime.forking.stepper import ForkStepper
@@ -34,6 +34,7 @@ class Begin(NamedTuple):
     records: Sequence[Record] = ()
     letters: Sequence[tuple[LetterName, Letter]] = ()
     strays: Sequence[Message | Reply] = ()
+    under_way: UnderWay = UnderWay()
 
 
 class Plan(NamedTuple):
@@ -43,7 +44,6 @@ class Plan(NamedTuple):
     until: float
     keep_actions: bool
     compare: bool = True
-    begun: dict[int, float] = {}  # partition -> its time where the fork takes over
     calls_fail: bool = False
 
 
@@ -76,6 +76,7 @@ class Outcome:
     unanswered: dict[tuple[str, str, str, bytes], int] = field(default_factory=dict)
     issued: list[tuple[float, int, bytes]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    waiting: list[Letter] = field(default_factory=list)  # dead letters at the end
 
 
 class Workshop:
@@ -124,7 +125,7 @@ class Workshop:
             self._schemas,
             layout,
             self._chosen,
-            self._plan.begun,
+            begin.under_way,
         )
         stepper = ForkStepper(
             self._fleet, layout, self.codebook, lambda letter: track.letter(letter), condemned
@@ -150,6 +151,7 @@ class Workshop:
         ]
         strays = [m for track in self._tracks.tracks.values() for m in track.strays]
         self._compare(math.inf)
+        self._note_recorded_letters()
         return {"records": list(records), "letters": list(letters), "strays": list(strays)}
 
     # Rounds.
@@ -243,6 +245,15 @@ class Workshop:
         name = values.name_of(letter.schema)
         return LetterNote(letter.agent, letter.key, name, letter.now, letter.error)
 
+    def _note_recorded_letters(self) -> None:
+        for number, track in self._tracks.tracks.items():
+            following = self._plan.ends[number].letters_next
+            for letter, _ in self.engine.view(number).letters():
+                wanted = self._chosen is None or self._chosen(letter.agent, letter.key)
+                own = track.letters_first <= letter.id < following and letter.now <= track.end
+                if wanted and own:
+                    self._outcome.letters[0].append(self._letter(self._recorded, letter))
+
     def finish(self) -> Outcome:
         outcome, made = self._outcome, self._decisions
         if self._plan.compare:
@@ -251,6 +262,9 @@ class Workshop:
             self._compare_ends()
         else:
             outcome.records = self.records()
+            for track in self._tracks.tracks.values():
+                for waiting in track.letters.values():
+                    outcome.waiting += waiting
         self._find_unanswered()
         outcome.totals, outcome.counts, outcome.agents = made.totals, made.counts, made.agents
         outcome.times = {name: list(times) for name, times in made.times.items()}
@@ -274,11 +288,7 @@ class Workshop:
     def _compare_ends(self) -> None:
         outcome, tracks = self._outcome, self._tracks.tracks
         ends = {n: track.end for n, track in tracks.items()}
-        for number, track in tracks.items():
-            for letter, _ in self.engine.view(number).letters():
-                if letter.now <= ends[number] and letter.id < self._plan.ends[number].letters_next:
-                    if letter.id >= track.letters_first:
-                        outcome.letters[0].append(self._letter(self._recorded, letter))
+        self._note_recorded_letters()
         last = {n: end for n, end in ends.items() if n in self._live}
         if not last:
             return
@@ -298,7 +308,3 @@ class Workshop:
 
     def records(self) -> list[Record]:
         return [r for track in self._tracks.tracks.values() for r in track.stepper.records()]
-
-
-def in_slots(records: Sequence[Record], slots: range) -> list[Record]:
-    return [record for record in records if slot_of(record.key) in slots]
