@@ -133,11 +133,11 @@ class Site:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def surprises(self) -> list[str]:
-        """Lines of any log that nobody's death explains: tracebacks, and workers that gave up."""
+        """Lines of any log that nobody's death explains: tracebacks, and those that gave up."""
         found = []
         for path in sorted(self.folder.glob("*.log")):
             for line in path.read_text(errors="replace").splitlines():
-                end = re.search(r"worker \d+ ended \((.*)\)", line)
+                end = re.search(r"(?:worker|caller) \d+ ended \((.*)\)", line)
                 if "Traceback" in line or (end and end[1] not in ENDS_EXPECTED):
                     found.append(f"{path.name}: {line}")
         return found

@@ -1,7 +1,6 @@
 """Deliberately broken variants of the code: small, believable mistakes, applied by patching.
 
-`BROKEN` names them all. A variant says which promises it may be found by: any of them counts, and a
-crash of the simulation itself does not.
+`BROKEN` names them all, those of calls too.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import pytest
+from typing import Any
 
 from holdfast.engine import admission, inheritance, stamping
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
@@ -35,32 +32,10 @@ from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
 from holdfast.testing.simulation.store import Operation, Store
+from tests.simulation import broken_calls
+from tests.simulation.variants import Patch, variants
 
-Patch = pytest.MonkeyPatch
-
-
-class Variant(NamedTuple):
-    apply: Callable[[Patch], None]
-    promises: frozenset[P]
-
-    @property
-    def name(self) -> str:
-        return self.apply.__name__
-
-    @property
-    def text(self) -> str:
-        return (self.apply.__doc__ or "").strip()
-
-
-BROKEN: list[Variant] = []
-
-
-def found_by(*promises: P) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    def register(apply: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BROKEN.append(Variant(apply, frozenset(promises)))
-        return apply
-
-    return register
+BROKEN, found_by = variants()
 
 
 # The engine.
@@ -564,3 +539,6 @@ def a_rescale_does_not_wait_for_the_drain(patch: Patch) -> None:
     """New partitions take over while events and messages wait in the old ones."""
     patch.setattr(inheritance, "check_drained", lambda parents: None)
     patch.setattr(Rescale, "_drain", Rescale._switch)
+
+
+BROKEN += broken_calls.BROKEN

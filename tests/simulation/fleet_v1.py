@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from enum import Enum
 
-from holdfast import Action, Agent, Context, Event, Fleet, on
+from holdfast import Action, Agent, CallFailed, Context, Event, Fleet, call, on
 
 
 class Mode(Enum):
@@ -79,6 +79,26 @@ class Count(Event):
     number: int
 
 
+class Routed(Event):
+    legs: int
+    path: list[str] = []
+
+
+class Audited(Event):
+    number: int
+
+
+@call(concurrency=2)
+def route(shelf: str, weight: float, call_id: str) -> Routed:
+    """Simulated runs make up what it returns."""
+    raise NotImplementedError
+
+
+@call
+async def audit(total: float) -> Audited:
+    raise NotImplementedError
+
+
 class Drive(Action, expires=30.0):
     to: str
     id: str
@@ -113,6 +133,7 @@ class Robot(Agent, unhandled="defer"):
 
     @on(mode=Mode.IDLE)
     def start(self, event: Job, ctx: Context) -> None:
+        ctx.call(route, event.shelf, event.weight, reply=Routed, timeout=1.5, retries=1)
         if event.weight < 0.0:
             raise ValueError(f"a job of {event.weight:g} kilograms")
         self.mode, self.shelf = Mode.CARRYING, event.shelf
@@ -129,6 +150,18 @@ class Robot(Agent, unhandled="defer"):
         ctx.cancel("late")
         depot = ctx.random.choice(["d-1", "d-2", "d-3"])
         ctx.send(Depot, depot, Parcel(label=ctx.new_id(), path=[self.shelf]))
+
+    @on(mode=Mode.CARRYING)
+    def routed(self, event: Routed, ctx: Context) -> None:
+        self.pads = [*self.pads[-3:], event.legs]
+        if event.legs % 7 == 3:
+            raise ValueError(f"a route of {event.legs} legs")
+        if event.legs % 2:
+            ctx.call(route, self.shelf, 0.5, reply=Routed, timeout=0.5, retries=0)
+
+    @on
+    def lost(self, event: CallFailed, ctx: Context) -> None:
+        ctx.emit(Alarm(shelf=f"{event.call} {event.reason} {event.attempts}"))
 
     @on(mode=[Mode.IDLE, Mode.CARRYING], when=lambda self, event: event.percent < 15.0)
     def low(self, event: Level, ctx: Context) -> None:
@@ -168,11 +201,17 @@ class Charger(Agent, unhandled="dead-letter"):
         if ctx.sender is None:
             raise LookupError("nobody to charge")
         self.given += 1
+        if self.given % 4 == 0:
+            ctx.call(audit, float(self.given), reply=Audited, retries=0, timeout=1.0)
         if self.given % 3:
             ctx.reply(Granted(pad=self.given, path=self.waiting))
         else:
             self.waiting.append(ctx.sender.key)
             ctx.every(0.7, Beat(), name="beat")
+
+    @on
+    def audited(self, event: Audited, ctx: Context) -> None:
+        self.given += event.number % 2
 
     @on(when=lambda self, event: bool(self.waiting))
     def beat(self, event: Beat, ctx: Context) -> None:
@@ -198,10 +237,18 @@ class Depot(Agent):
         self.labels = [*self.labels[-3:], event.label]
         self.seen[event.path[-1] if event.path else ""] = self.parcels
         event.path.append(ctx.key)
+        if self.parcels % 3 == 0:
+            ctx.call(audit, float(self.parcels), reply=Audited, backoff=0.2)
         if event.label == "endless" or (len(event.path) < 4 and ctx.random.random() < 0.5):
             ctx.send(Depot, f"d-{ctx.random.randint(1, 3)}", event)
         else:
             ctx.emit(Stored(label=event.label, path=event.path))
+
+    @on
+    def audited(self, event: Audited, ctx: Context) -> None:
+        self.seen[f"audit {event.number}"] = self.parcels
+        if event.number % 2:
+            ctx.call(audit, -1.0, reply=Audited, timeout=2.0, backoff=0.1)
 
     @on
     def how_many(self, event: HowMany, ctx: Context) -> None:
@@ -221,6 +268,8 @@ class Scale(Agent, on_error="pause", unhandled="defer"):
     def weigh(self, event: Weigh, ctx: Context) -> None:
         self.count += 1
         ctx.emit(Weighed(kilograms=event.kilograms))
+        if self.count % 3 == 0:
+            ctx.call(audit, self.total, reply=Audited, timeout=1.0, retries=1, backoff=0.1)
         if event.kilograms < 0.0:
             raise ValueError(f"{event.kilograms:g} kilograms")
         self.total += event.kilograms
@@ -230,6 +279,12 @@ class Scale(Agent, on_error="pause", unhandled="defer"):
             self.tray = Tray.FULL
             ctx.after(0.4, Weigh(kilograms=0.5))
             ctx.after(0.0, Weigh(kilograms=0.25))
+
+    @on
+    def audited(self, event: Audited, ctx: Context) -> None:
+        if event.number % 5 == 2:
+            raise ValueError(f"audit {event.number}")
+        self.total += event.number
 
     @on(mode=Tray.FULL)
     def clear(self, event: Dropped, ctx: Context) -> None:
@@ -260,7 +315,12 @@ class Visitor(Agent, expire_after=2.5):
         self.visits, self.tag = self.visits + 1, ctx.new_id()
         ctx.emit(Greeted(tag=self.tag, luck=ctx.random.gauss()))
         if event.stay:
+            ctx.call(route, self.tag, 0.0, reply=Routed, timeout=0.5, retries=0)
             ctx.at(ctx.now + event.stay, Bye(rude=event.rude), name="bye")
+
+    @on
+    def routed(self, event: Routed, ctx: Context) -> None:
+        self.left += event.legs % 3
 
     @on
     def bye(self, event: Bye, ctx: Context) -> None:

@@ -16,7 +16,7 @@ from holdfast.engine.port import APPEND_SECONDS, Claim, Granted, Parcel, Revoked
 from holdfast.engine.stamping import Instant
 from holdfast.errors import Busy
 from holdfast.model.keys import slot_of
-from holdfast.stepping.commit import Commit, Head, Letter, Record
+from holdfast.stepping.commit import Call, Commit, Head, Letter, Record
 from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 
 
@@ -53,6 +53,12 @@ class RecordedEngine(MemoryEngine):
         self.grants_alone = False
         self.grants_condemned = False
         self.condemned: set[tuple[int, int]] = set()
+
+    def grow(self) -> None:
+        """Logs for partitions that a real rescale has added."""
+        for number in range(len(self.logs), len(self._partitions)):
+            slots = self.catalog.layout.slots_by_number[number]
+            self.logs.append(PartitionLog(number, slots, self._partitions[number].born))
 
     # What a worker does.
 
@@ -109,7 +115,7 @@ class RecordedEngine(MemoryEngine):
         return self.logs
 
     def quiet_at(self, wall: float) -> bool:
-        """Everything is folded, every message has arrived, and no timer is due."""
+        """Everything is folded, every message has arrived, and no timer is due. Calls may wait."""
         for part in self._partitions:
             if part.next != part.committed.position:
                 return False
@@ -129,6 +135,7 @@ class RecordedEngine(MemoryEngine):
         now = max(part.committed.now for part in self._partitions)
         for log, part in zip(other.logs, other._partitions, strict=True):
             letters = self._letters_of(log.slots)
+            calls = self._calls_of(log.slots)
             for parent in self._partitions:
                 part.generation = max(part.generation, parent.generation)
                 part.stamp = max(part.stamp, parent.stamp)
@@ -139,9 +146,17 @@ class RecordedEngine(MemoryEngine):
                     if slot_of(record.key) in log.slots:
                         part.states[name] = _without_asks(record)
             part.dead = {letter.id: (letter, False) for letter in letters}
-            part.committed = Head(now=now, letters_next=len(letters) + 1)
+            part.opened = {call.id: call for call in calls}
+            following = {"letters_next": len(letters) + 1, "calls_next": len(calls) + 1}
+            part.committed = Head(now=now)._replace(**following)
             log.inherited, log.born = list(part.states.values()), part.committed
+            log.calls = calls
         return other
+
+    def _calls_of(self, slots: range) -> list[Call]:
+        opened = [call for part in self._partitions for call in part.calls(0, 1_000_000)]
+        own = sorted((call for call in opened if slot_of(call.key) in slots), key=lambda c: c.now)
+        return [call._replace(number=i) for i, call in enumerate(own, start=1)]
 
     def _letters_of(self, slots: range) -> list[Letter]:
         waiting = [

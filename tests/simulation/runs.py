@@ -1,7 +1,8 @@
 """Random runs of the yard: the real worker and real handles in made-up time, with all they leave.
 
 Workers crash inside commits and deliveries, stopped ones come back as zombies, clocks are wrong,
-acknowledgements get lost, classes are upgraded and partitions rescaled, all by one seed.
+acknowledgements get lost, classes are upgraded and partitions rescaled, all by one seed. Nobody
+runs the functions that agents call: replies are made up here, some of them twice.
 """
 
 from __future__ import annotations
@@ -10,14 +11,23 @@ import random
 from collections.abc import Callable
 from types import ModuleType
 
+from holdfast.engine.port import Parcel
 from holdfast.errors import AskFailed, HoldfastError, OutOfOrder, TryAgain
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, digest_of
+from holdfast.model.event import Event
+from holdfast.model.rng import Random
 from holdfast.runtime.live import Live
+from holdfast.runtime.schemas import agree
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.worker import Worker
 from holdfast.runtime.world import World
+from holdfast.stepping.commit import Call
+from holdfast.stepping.inputs import reply_frame
+from holdfast.testing.generating import generate_event
 from holdfast.testing.simulation.evidence import (
     Ask,
+    Attempted,
     Command,
     Evidence,
     Look,
@@ -55,6 +65,7 @@ class Run:
         self.engine = RecordedEngine(self.time, self.draw, partitions)
         self.program = 0
         self._names = 0
+        self.answers_all = False
         self.evidence = Evidence([r.fleet for r in RELEASES], {}, [self.engine.written()])
         self.engine.condemned = self.evidence.condemned
         self.zombies: list[tuple[Worker, str, int]] = []
@@ -74,7 +85,7 @@ class Run:
         return Worker(
             RELEASES[self.program].fleet,
             self.engine,
-            range(len(self.engine.logs)),
+            self.engine.catalog.layout.numbers,
             lambda: self.time.clock(ahead),
         )
 
@@ -153,6 +164,13 @@ class Run:
         rows = [client.release.stimulus(self.draw) for _ in range(count)]
         client.sent.append((client.next, rows))
         client.next += count
+        self._attempt(client, *client.sent[-1])
+
+    def send_last(self, client: Client) -> None:
+        """What nobody takes: nothing follows from it."""
+        rows: list[fleet_v1.Row] = [(client.release.Depot, "d-1", client.release.Level(1.0))]
+        client.sent.append((client.next, rows))
+        client.next += 1
         self._attempt(client, *client.sent[-1])
 
     def resend(self, client: Client) -> None:
@@ -278,6 +296,33 @@ class Run:
             receipt = self._numbered(give())
             self.evidence.commands.append(Command(*what, self.time.true, "acknowledged", receipt))
 
+    # Replies.
+
+    def answer(self, most: int) -> bool:
+        """To calls that are open: a reply or a failure, at times twice. False if there are none."""
+        found = False
+        for number in range(len(self.engine.logs)):
+            calls = self.engine.view(number).calls(0, most)
+            for call in calls:
+                self._reply(number, call)
+            found = found or bool(calls)
+        return found
+
+    def _reply(self, number: int, call: Call) -> None:
+        fleet = RELEASES[self.program].fleet
+        codebook, _ = agree(fleet, self.engine.catalog)
+        digest = digest_of(call.function, call.arguments)
+        for _ in range(self.draw.choice([1, 1, 2])):
+            event: Event = CallFailed(call.id, call.function, "died", "made up", call.retries + 1)
+            if self.draw.random() < 0.8:
+                event = generate_event(fleet.events[call.reply], Random(self.draw.getrandbits(63)))
+            what = (call.id, call.function, call.arguments, self.time.true, event)
+            self.evidence.attempts.append(Attempted(*what))
+            place = (call.agent, call.key, call.id, call.function)
+            frame = reply_frame(*place, digest, event, codebook)
+            parcel = Parcel(frame=frame, encoded=frame.encode(), external=False)
+            self.engine.append(number, [parcel])
+
     # The run.
 
     def step(self) -> None:
@@ -292,6 +337,7 @@ class Run:
             (5, lambda: self.look(client)),
             (6, lambda: self.operate(client)),
             (30, self.tick),
+            (8, lambda: self.answer(3)),
             (1, self.restart),
             (1, self.zombie),
         ]
@@ -302,7 +348,9 @@ class Run:
         for _ in range(2000):
             moved = self.tick()
             if not moved and self.engine.quiet_at(self.time.true):
-                return
+                if not self.answers_all or not self.answer(1_000):
+                    return
+                continue
             if not moved:
                 self.time.true += 0.3
         raise AssertionError("this run does not settle")
@@ -316,6 +364,7 @@ class Run:
 
     def finished(self) -> Evidence:
         self.trouble = 0.0
+        self.answers_all = True
         self.settle()
         self.evidence.quiet = True
         self.evidence.clock_at_quiet = self.time.true + self.ahead
@@ -346,4 +395,6 @@ def rich_run(seed: int = 28) -> Evidence:
         if step == 190:
             run.rescale(3)
         run.step()
+    run.finished()
+    run.send_last(run.clients[-1])
     return run.finished()

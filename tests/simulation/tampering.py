@@ -71,6 +71,7 @@ class Case:
             asks=list(evidence.asks),
             commands=list(evidence.commands),
             listings=list(evidence.listings),
+            attempts=list(evidence.attempts),
         )
 
     @property

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.testing.simulation.campaign import judged
 from tests.simulation import fleet_v1, fleet_v2
-from tests.simulation.broken import BROKEN, Variant
+from tests.simulation.broken import BROKEN
+from tests.simulation.variants import Variant
 
 SEEDS_MAX = 200
 

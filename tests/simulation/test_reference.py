@@ -19,6 +19,7 @@ from holdfast.testing.simulation.decoding import inputs_of
 from holdfast.testing.simulation.evidence import (
     Accepted,
     Ask,
+    Attempted,
     Command,
     Evidence,
     PartitionLog,
@@ -44,9 +45,15 @@ def evidence_of(bench: Bench) -> Evidence:
         if one.command is not None:
             said = Command("o", *who, one.command, 0.0, 0.0, "acknowledged", receipt)
             evidence.commands.append(said)
-        if one.origin != "external":
+        event = None
+        if one.command is None:
+            event = cast(Event, bench.codebook.reader_of(one.raw[0]).row(one.raw[1]))
+        if one.answers is not None:
+            call = next(call for call in bench.calls if call.id == one.answers[0])
+            ran = Attempted(call.id, call.function, call.arguments, 1e9, event)
+            evidence.attempts.append(ran)
+        if one.origin != "external" or event is None:
             continue
-        event = cast(Event, bench.codebook.reader_of(one.raw[0]).row(one.raw[1]))
         if one.asks:
             evidence.asks.append(Ask("client", *who, event, 0.0, 1e6, None, None))
         else:

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from holdfast.model.agent import Agent
+from holdfast.model.calls import digest_of
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
+from holdfast.stepping.cell import Extras
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Answer, Commit, Letter, Record
+from holdfast.stepping.commit import Answer, Call, Commit, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import (
     Inputs,
@@ -24,6 +26,7 @@ from holdfast.stepping.inputs import (
     control_frame,
     event_frame,
     read_inputs,
+    reply_frame,
 )
 from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_payload
@@ -74,6 +77,11 @@ class Inbox:
 
     def command(self, agent: type[Agent], key: str, command: Sequence[object], at: float) -> int:
         return self._append(control_frame(agent.__name__, key, command), at)
+
+    def reply(self, call: Call, event: Event, at: float) -> int:
+        digest = digest_of(call.function, call.arguments)
+        place = (call.agent, call.key, call.id, call.function)
+        return self._append(reply_frame(*place, digest, event, self.codebook), at)
 
     def carry(self, outgoing: Iterable[bytes], stamp: float) -> None:
         """Messages that a commit sent here."""
@@ -206,6 +214,22 @@ class Bench:
         return found
 
     @property
+    def calls(self) -> list[Call]:
+        """All that were made, in their order."""
+        return [call for commit in self.commits for call in commit.calls]
+
+    @property
+    def closed(self) -> list[str]:
+        return [call_id for commit in self.commits for call_id in commit.closed]
+
+    def open_calls(self, agent: type[Agent], key: str) -> list[str]:
+        """Those the agent knows, as it is stored."""
+        record = self.records.get((agent.__name__, key))
+        if record is None:
+            return []
+        return list(Extras.unpack(record.extras, self.codebook).calls)
+
+    @property
     def logs(self) -> list[tuple[str, str, str, str]]:
         return [(*line,) for commit in self.commits for line in commit.logs]
 
@@ -216,6 +240,7 @@ class Bench:
         """
         return {
             "head": (self.stepper.head.position, self.stepper.head.now),
+            "calls": (self.calls, self.closed, self.stepper.head.calls_next),
             "states": {at: record[:6] for at, record in sorted(self.records.items())},
             "letters": [letter._replace(trace="") for letter in self.letters],
             "answers": self.answers,

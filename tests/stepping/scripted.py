@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from holdfast import Action, Agent, Context, Event, on
+from holdfast import Action, Agent, CallFailed, Context, Event, call, on
 from holdfast.model.fleet import FleetModel
 
 
@@ -37,6 +37,17 @@ class Told(Event):
 
     label: str
     path: list[int] = []
+
+
+class Planned(Event):
+    """What calls bring."""
+
+    words: list[str]
+
+
+@call
+def plan(label: str, call_id: str) -> Planned:
+    return Planned([f"emit:{label}"])
 
 
 class Noted(Action):
@@ -117,6 +128,9 @@ class Memory(Agent):
     def do_day(self, rest: str, path: list[int], ctx: Context) -> None:
         self.mode = Mode.DAY
 
+    def do_call(self, rest: str, path: list[int], ctx: Context) -> None:
+        self.seen.append(f"called {ctx.call(plan, rest, reply=Planned, retries=len(self.path))}")
+
     # Ways to fail.
 
     def do_fail(self, rest: str, path: list[int], ctx: Context) -> None:
@@ -139,6 +153,18 @@ class Memory(Agent):
 
     def do_wrongkey(self, rest: str, path: list[int], ctx: Context) -> None:
         ctx.send(Plain, "no key!", Told("x"))
+
+    def do_wrongcall(self, rest: str, path: list[int], ctx: Context) -> None:
+        ctx.call(plan, object(), reply=Planned)
+
+    @on
+    def planned(self, event: Planned, ctx: Context) -> None:
+        self.seen.append(f"planned {ctx.now} {ctx.event_time} {ctx.sender}")
+        self.obey(event.words, [], ctx)
+
+    @on(mode=Mode.NIGHT)
+    def failed(self, event: CallFailed, ctx: Context) -> None:
+        self.seen.append(f"failed {event.call} {event.reason}")
 
     @on
     def done(self, event: Do, ctx: Context) -> None:

@@ -2,7 +2,7 @@
 
 The same frames are folded as one batch (fast where possible), one event at a time, in random cuts
 (also inside frames), and by workers that stop and load again in between. States, versions, timers,
-actions with their ids, messages, dead letters, answers, logs and the journal must be equal.
+actions with their ids, messages, calls, dead letters, answers, logs and the journal must be equal.
 """
 
 from __future__ import annotations
@@ -13,12 +13,26 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
+from holdfast.stepping.commit import Call
 from holdfast.stepping.inputs import Inputs
 from tests.stepping.rig import Bench, Row, codebook_of
-from tests.stepping.scripted import AGENTS, FLEET, Deferring, Do, Mortal, Nightly, Pausing, Plain
+from tests.stepping.scripted import (
+    AGENTS,
+    FLEET,
+    Deferring,
+    Do,
+    Memory,
+    Mortal,
+    Nightly,
+    Pausing,
+    Plain,
+    Planned,
+    Told,
+)
 
-GOOD = ["add", "push", "take", "emit:x", "send:p-1", "draw", "log", "night", "day"]
+GOOD = ["add", "push", "take", "emit:x", "send:p-1", "draw", "log", "night", "day", "call:x"]
 TIMED = [
     "after:0",
     "after:0.5",
@@ -41,6 +55,7 @@ BAD = [
     "wrongmessage",
     "wrongtimer",
     "wrongkey",
+    "wrongcall",
     "nonsense",
 ]
 WORDS = st.lists(st.sampled_from(GOOD * 3 + TIMED + BAD), min_size=1, max_size=4)
@@ -50,14 +65,19 @@ EVENTS: st.SearchStrategy[Event] = st.builds(
 ROWS = st.tuples(st.sampled_from(AGENTS), st.sampled_from(["p-1", "k-2"]), EVENTS)
 
 
+ANSWERS = ["call:y", "fail", "add", "night", "failed", "other"]
+
+
 @dataclass
 class Append:
-    """One frame, so many seconds after the one before; or an operator's command."""
+    """One frame, so many seconds after the one before; or an operator's command; or the answer to
+    one of the calls that were made before, counted from the newest, perhaps not the first one."""
 
     rows: list[Row]
     later: float
     asks: bool = False
     command: tuple[str, ...] = ()
+    answer: tuple[int, str] | None = None
 
 
 FRAMES: st.SearchStrategy[list[Append]] = st.lists(
@@ -67,9 +87,10 @@ FRAMES: st.SearchStrategy[list[Append]] = st.lists(
         st.sampled_from([0.0, 0.0001, 0.3, 1.0, 5.0]),
         st.booleans(),
         st.sampled_from([(), (), (), ("pause", "because"), ("resume",)]),
+        st.none() | st.tuples(st.integers(0, 2), st.sampled_from(ANSWERS)),
     ),
     min_size=1,
-    max_size=6,
+    max_size=7,
 )
 
 
@@ -77,17 +98,38 @@ def plain_frames(rows: Sequence[Sequence[Row]], later: float = 1.0) -> list[Appe
     return [Append(list(each), later) for each in rows]
 
 
+def called(agent: type[Memory], *answers: tuple[int, str]) -> list[Append]:
+    """An agent that calls twice, and what comes back."""
+    rows: list[Row] = [(agent, "a", Do(["call:x", "push", "call:x"]))]
+    return [Append(rows, 1.0), *(Append(rows, 1.0, answer=each) for each in answers)]
+
+
 def filled(frames: Sequence[Append]) -> Bench:
+    """The inbox; a scout folds along, because replies need to know which calls were made."""
     bench = Bench(FLEET, codebook_of(FLEET))
+    scout = Bench(FLEET, bench.codebook)
+    scout.inbox = bench.inbox
     stamp = 10.0
     for frame in frames:
         stamp += frame.later
-        if frame.command:
+        if frame.answer is not None:
+            which, kind = frame.answer
+            if which < len(scout.calls):
+                call = scout.calls[-1 - which]
+                bench.inbox.reply(call, outcome_of(call, kind), stamp)
+        elif frame.command:
             agent, key, _ = frame.rows[0]
             bench.inbox.command(agent, key, frame.command, stamp)
         else:
             bench.inbox.put(frame.rows, stamp, asks=frame.asks)
+        scout.fold()
     return bench
+
+
+def outcome_of(call: Call, kind: str) -> Event:
+    if kind == "failed":
+        return CallFailed(call.id, call.function, "timeout", "too slow", 3)
+    return Told("no reply") if kind == "other" else Planned([kind])
 
 
 def pieces(inputs: Sequence[Inputs], cuts: set[int]) -> list[list[Inputs]]:
@@ -158,6 +200,12 @@ def folded_alone(frames: Sequence[Append]) -> Bench:
     ),
     {1},
 )
+@example(called(Plain, (0, "call:y"), (0, "add"), (1, "add"), (0, "add")), set())
+@example(called(Plain, (0, "fail"), (0, "add")), set())
+@example(called(Plain, (0, "other"), (0, "failed")), set())
+@example(called(Mortal, (0, "add"), (0, "add")), set())
+@example(called(Deferring, (0, "failed"), (0, "night")), {1})
+@example(called(Pausing, (0, "fail"), (1, "add"), (0, "add")), set())
 def test_cuts_change_nothing(frames: list[Append], cuts: set[int]) -> None:
     whole = folded(frames, set()).everything()
     assert folded(frames, set(range(1, 50))).everything() == whole

@@ -40,12 +40,19 @@ COMMANDS = {
     "pause": Entry("holdfast.cli.operating:pause", "Hold one agent's events back."),
     "resume": Entry("holdfast.cli.operating:resume", "Let a paused agent go on."),
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
+    "calls": Entry("holdfast.cli.calling:calls", "List open calls, or how functions do."),
+    "compensate": Entry("holdfast.cli.operating:compensate", "Take an issued action back."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),
+    "replay": Entry("holdfast.cli.replaying:replay", "Fold history again, and compare."),
+    "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
+    "export": Entry(
+        "holdfast.cli.exporting:export", "Copy events, states or actions to files or a database."
+    ),
     "snapshot": Entry(
         "holdfast.cli.snapshots:snapshot", "Make, list, verify and restore snapshots."
     ),
@@ -56,7 +63,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("replay", "fork", "query", "bench")
+LATER = ("query", "bench")
 
 
 class Commands(click.Group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import islice
 
 import click
@@ -16,6 +17,9 @@ from holdfast.cli.output import (
     print_table,
     text_of,
 )
+from holdfast.cli.times import parse_time
+from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
 from holdfast.runtime.reading import ActionPage, HistoryEntry, IssuedAction, Plain
 from holdfast.runtime.untyped import AgentState, UntypedLive, connect_untyped, read_receipt
 
@@ -29,6 +33,8 @@ ACTIONS_AT_ONCE = 1_000
 @click.option("--timeout", type=float, default=10.0, show_default=True, metavar="SECONDS")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--from", "beginning", metavar="KEY", default="", help="Begin the list here.")
+@click.option("--at", metavar="TIME", help="As it was then: folds the history again.")
+@click.option("--fleet", metavar="FLEET", help="The code to fold it with, for --at.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @engine_option
 def state(
@@ -39,13 +45,19 @@ def state(
     limit: int,
     beginning: str,
     as_json: bool,
+    at: str | None,
+    fleet: str | None,
 ) -> None:
     """Show the committed state of one agent, or of all agents of a class.
 
     \b
     holdfast state Drone/d-1
     holdfast state Drone --limit 100
+    holdfast state Drone/d-1 --at 2026-11-16T03:00:00Z --fleet fleet.py
     """
+    time_of = None if at is None else parse_time(at)
+    if at is not None and "/" not in agent:
+        raise UsageError(f"--at is for one agent: write {agent}/KEY")
     receipt = None if after is None else read_receipt(after)
     with connect_untyped(url) as live:
         if "/" not in agent:
@@ -54,7 +66,11 @@ def state(
             _list_states(live, agent, limit, beginning, as_json)
             return
         name, key = agent_and_key(agent)
-        found = live.state(name, key, after=receipt, timeout=timeout)
+        code = partial(_load, fleet, f"{name}/{key}")
+        found = live.state(name, key, after=receipt, timeout=timeout, at=time_of, fleet=code)
+    if found is None and at is not None:
+        click.echo(f"holdfast: {name}/{key} was not there at {at}", err=True)
+        click.get_current_context().exit(1)
     if found is None:
         click.echo(f"holdfast: {name}/{key} has no state: no event has changed it yet", err=True)
         click.get_current_context().exit(1)
@@ -63,6 +79,14 @@ def state(
     else:
         changed = f"version {found.version}, changed {moment(found.updated)}"
         print_fields(f"{name}/{key}  {changed}", found.values)
+
+
+def _load(fleet: str | None, who: str) -> FleetModel:
+    from holdfast.runtime.loading import load_fleet
+
+    if fleet is None:
+        raise UsageError(f"{who} has changed since then: give the code that folds it: --fleet FILE")
+    return load_fleet(fleet)
 
 
 def _list_states(live: UntypedLive, agent: str, limit: int, beginning: str, as_json: bool) -> None:
@@ -198,7 +222,7 @@ def _action_row(issued: IssuedAction) -> tuple[str, ...]:
         moment(issued.now),
         f"{issued.agent}/{issued.key}",
         issued.priority,
-        _event_text(issued.action),
+        _event_text(issued.action) + (f" (takes back: {issued.why})" if issued.undoes else ""),
         issued.id,
     )
 
@@ -215,4 +239,5 @@ def action_json(issued: IssuedAction) -> dict[str, object]:
         "now": issued.now,
         "expires_at": issued.expires_at,
         "priority": issued.priority,
+        **({"undoes": issued.undoes, "why": issued.why} if issued.undoes else {}),
     }

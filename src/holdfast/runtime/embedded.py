@@ -85,10 +85,10 @@ class Embedded:
     def stop(self) -> None:
         if self._snapshots is not None:
             self._snapshots.stop()
-        self._caller.stop()
         self._stopping = True
         self._engine.wake()
         self._thread.join()
+        self._caller.stop()  # after the worker, which rings it
         if self._archiver is not None:
             self._archiver.stop()
         self._housekeeper.stop()

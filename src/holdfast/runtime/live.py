@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
@@ -14,6 +15,7 @@ from holdfast.model.keys import check_key
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry
+from holdfast.runtime.replaying.moments import state_at
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
 from holdfast.runtime.world import REAL, World
@@ -34,6 +36,7 @@ class Live(Handle):
         embedded: Embedded | None = None,
         world: World = REAL,
     ) -> None:
+        self._fleet = fleet
         self._codebook, _ = agree(fleet, engine.catalog, states_in_use(engine))
         super().__init__(engine, self._object, embedded, world)
         self._sending = Sending(fleet, self._codebook, self._router)
@@ -98,15 +101,21 @@ class Live(Handle):
         *,
         after: Receipt | None = None,
         timeout: float = SEND_SECONDS,
-        at: object = None,
+        at: float | datetime | None = None,
     ) -> A | MaybeNone:
-        """The committed state, or None if there is none. With `after`, those events included."""
-        if at is not None:
-            raise NotYet("state(at=…) comes with a later release: see live.history")
+        """The committed state, or None if there is none. With `after`, those events included.
+
+        With `at` (seconds since 1970, or a datetime), as it was then: the recorded history is
+        folded again, with the handlers of this program.
+        """
         check_key(key)
+        name = self._sending.name_of(agent)
         if after is not None:
             self.wait_for(after, timeout=timeout)
-        record = self._reading.record(self._sending.name_of(agent), key)
+        if at is None:
+            record = self._reading.record(name, key)
+        else:
+            record = state_at(lambda: (self._fleet, self._codebook), self._engine, name, key, at)
         return None if record is None else cast(A, self._object(record.schema, record.state))
 
     def states(self, agent: type[A]) -> Iterator[tuple[str, A]]:

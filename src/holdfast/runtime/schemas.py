@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.engine.port import Catalog, Engine
 from holdfast.errors import SchemaError
@@ -50,6 +50,24 @@ def register(
     codebook = Codebook(fleet, catalog.schemas(), register_one)
     folded = [*fleet.agents.values(), *fleet.events.values()]
     return codebook, max(codebook.id_of(cls) for cls in folded)
+
+
+def codebook_of(fleet: FleetModel, stored: Mapping[int, Schema] | None = None) -> Codebook:
+    """A codebook whose registry is a dictionary; ids of stored schemas stay as they are."""
+    known = {(schema.kind, schema.fingerprint): number for number, schema in (stored or {}).items()}
+    last = max(known.values(), default=0)
+
+    def register(schema: Schema) -> int:
+        nonlocal last
+        at = (schema.kind, schema.fingerprint)
+        if at not in known:
+            last += 1
+            known[at] = last
+        return known[at]
+
+    schemas = dict(stored or {})
+    schemas.update({register(schema): schema for schema in fleet.schemas()})
+    return Codebook(fleet, schemas, register)
 
 
 def check_classes(

@@ -14,14 +14,17 @@ from typing import NamedTuple
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Field, Kind, Schema, UntypedReader
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry, Plain, Untyped
+from holdfast.runtime.replaying.moments import state_at
 from holdfast.runtime.routing import Router
+from holdfast.runtime.schemas import codebook_of
 from holdfast.runtime.sending import Courier, Receipt, make_parcel, numbered
-from holdfast.stepping.codebook import EVENT_BYTES_MAX
+from holdfast.stepping.codebook import EVENT_BYTES_MAX, Codebook
 from holdfast.stepping.commit import Record
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
@@ -194,14 +197,35 @@ class UntypedLive(Handle):
         *,
         after: Receipt | None = None,
         timeout: float = SEND_SECONDS,
+        at: float | None = None,
+        fleet: Callable[[], FleetModel] | None = None,
     ) -> AgentState | None:
-        """The committed state, or None. With `after`, one that includes those events."""
+        """The committed state, or None. With `after`, one that includes those events.
+
+        With `at`, as it was at that time; unless the agent has not changed since, `fleet` has to
+        give the code that folds its history again.
+        """
         self.names.check_agent(agent)
         check_key(key)
         if after is not None:
             self.wait_for(after, timeout=timeout)
-        record = self._reading.record(agent, key)
-        return None if record is None else self._state(record)
+        if at is None:
+            record = self._reading.record(agent, key)
+            return None if record is None else self._state(record)
+        codebooks: list[Codebook] = []
+
+        def code() -> tuple[FleetModel, Codebook]:
+            if fleet is None:
+                raise UsageError(f"{agent}/{key} has changed since: give the fleet's code")
+            loaded = fleet()
+            codebooks.append(codebook_of(loaded, self._engine.catalog.schemas()))
+            return loaded, codebooks[0]
+
+        record = state_at(code, self._engine, agent, key, at)
+        if record is None or not codebooks:
+            return None if record is None else self._state(record)
+        values = UntypedReader(codebooks[0].schema_of(record.schema)).row(record.state)
+        return AgentState(record.agent, record.key, record.version, record.updated, values)
 
     def states(self, agent: str, *, beginning: str = "") -> Iterator[AgentState]:
         """Every agent of a class from the key `beginning` on, in order of keys."""

@@ -6,7 +6,7 @@ as they would be through an inbox. Nothing is stored, and time is what the calle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from holdfast.model.agent import Agent
@@ -16,7 +16,7 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
 from holdfast.model.keys import Layout
-from holdfast.model.schema import Schema
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Commit, Head, Letter, Record
 from holdfast.stepping.frame import Frame
@@ -38,24 +38,6 @@ class Taken(NamedTuple):
     def __str__(self) -> str:
         what = self.origin if self.event is None else repr(self.event)
         return f"{self.agent}/{self.key}, {what}"
-
-
-def codebook_of(fleet: FleetModel, stored: Mapping[int, Schema] | None = None) -> Codebook:
-    """A codebook whose registry is a dictionary; ids of stored schemas stay as they are."""
-    known = {(schema.kind, schema.fingerprint): number for number, schema in (stored or {}).items()}
-    last = max(known.values(), default=0)
-
-    def register(schema: Schema) -> int:
-        nonlocal last
-        at = (schema.kind, schema.fingerprint)
-        if at not in known:
-            last += 1
-            known[at] = last
-        return known[at]
-
-    schemas = dict(stored or {})
-    schemas.update({register(schema): schema for schema in fleet.schemas()})
-    return Codebook(fleet, schemas, register)
 
 
 class Bench:

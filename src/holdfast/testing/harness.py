@@ -1,8 +1,9 @@
 """`Harness`: agents under test, without an engine, threads or a disk, in a time the test sets.
 
 Events go through the real stepper, one after the other; messages between agents are delivered
-until all is quiet, and timers fire when the test lets time pass. Everything that happened can be
-looked at afterwards. How the harness itself folds is in `bench`.
+until all is quiet, and timers fire when the test lets time pass. Calls are not run: the test looks
+at them and answers. Everything that happened can be looked at afterwards. How the harness itself
+folds is in `bench`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast
 
+import msgspec
+
 from holdfast.errors import AskFailed, UsageError
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed, CallFunction, pack_arguments
 from holdfast.model.context import LogLine, Timer
 from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.runtime.reading import DeadLetter, IssuedAction
-from holdfast.stepping.commit import Commit, Letter, Record
+from holdfast.stepping.commit import Call, Commit, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import control_frame
 from holdfast.stepping.outputs import action_id
@@ -27,6 +31,7 @@ from holdfast.testing.expectations import list_difference, state_difference
 from holdfast.testing.pictures import Painter, Picture, difference
 
 _A = TypeVar("_A", bound=Agent)
+_unpack = msgspec.msgpack.Decoder(list[object]).decode
 
 
 class Message(NamedTuple):
@@ -35,6 +40,17 @@ class Message(NamedTuple):
     sender: str
     receiver: str
     event: Event
+
+
+class MadeCall(NamedTuple):
+    """A call that an agent made; the agent is written as in Drone/d-1. `arguments` are as stored:
+    an event is a list of its values."""
+
+    caller: str
+    id: str
+    function: CallFunction
+    arguments: tuple[object, ...]
+    reply: str
 
 
 class Harness:
@@ -52,6 +68,8 @@ class Harness:
         self.logs: list[LogLine] = []
         self.issued: list[IssuedAction] = []
         self.messages: list[Message] = []
+        self.calls: list[MadeCall] = []
+        self._open: dict[str, Call] = {}
         self._letters: list[DeadLetter] = []
         self._letters_seen = 0
         self._bench = Bench(fleet)
@@ -93,7 +111,7 @@ class Harness:
 
     def when(self, agent: type[Agent], key: str, *events: Event) -> None:
         """Forget the outputs so far, then `send`: what is expected next follows from these."""
-        self.issued, self.messages, self.logs = [], [], []
+        self.issued, self.messages, self.calls, self.logs = [], [], [], []
         self.send(agent, key, *events)
 
     def ask(self, agent: type[Agent], key: str, event: Event) -> Event:
@@ -107,6 +125,27 @@ class Harness:
         if answers[0].status != "reply":
             raise AskFailed(f"{agent.__name__}/{key}: {answers[0].text}")
         return cast(Event, self._bench.codebook.reader_of(answers[0].schema).row(answers[0].row))
+
+    def answer(self, call: MadeCall | str, event: Event) -> None:
+        """Let a call, or the one of that id, end in this event: its reply, or `CallFailed`."""
+        call_id = call if isinstance(call, str) else call.id
+        found = self._open.get(call_id)
+        if found is None:
+            known = ", ".join(self._open) or "none"
+            raise UsageError(f"no open call {call_id!r}: open are {known}")
+        self._check_event(event)
+        if type(event).__name__ not in (found.reply, CallFailed.__name__):
+            raise UsageError(
+                f"{found.function} was called with reply={found.reply}: give one, or CallFailed"
+            )
+        self._deliver(self._bench.reply(found, event).encode())
+
+    def fail(self, call: MadeCall | str, reason: str = "error", error: str = "by a test") -> None:
+        """Let a call fail for good, as after its last attempt."""
+        call_id = call if isinstance(call, str) else call.id
+        found = self._open.get(call_id)
+        function, attempts = ("", 0) if found is None else (found.function, found.retries + 1)
+        self.answer(call, CallFailed(call_id, function, reason, error, attempts))
 
     def advance(self, seconds: float) -> None:
         """Let time pass; timers fire on the way, each at the moment it is due."""
@@ -184,6 +223,14 @@ class Harness:
             wrong = list_difference(wanted, found)
             raise AssertionError(f"the messages are not as expected:\n{wrong}{self._failures()}")
 
+    def expect_calls(self, *calls: tuple[CallFunction, *tuple[object, ...]]) -> None:
+        """Exactly these (function, its arguments …), in this order, since the last `when`."""
+        wanted = [(f.__name__, *_stored(f.__name__, given)) for f, *given in calls]
+        found = [(each.function.__name__, *each.arguments) for each in self.calls]
+        if found != wanted:
+            wrong = list_difference(wanted, found)
+            raise AssertionError(f"the calls are not as expected:\n{wrong}{self._failures()}")
+
     def verify(self) -> None:
         """Fold everything again, with care and one by one: equal results, and no dead letter that
         nobody looked at. The fixture calls it after every test."""
@@ -231,6 +278,14 @@ class Harness:
         self._picture.add(self._painter.picture(commit))
         self.logs += commit.logs
         self._letters += [self._dead_letter(letter) for letter in commit.letters]
+        for call in commit.calls:
+            self._open[call.id] = call
+            function = self.fleet.calls[call.function]
+            arguments = tuple(_unpack(call.arguments))
+            who = f"{call.agent}/{call.key}"
+            self.calls.append(MadeCall(who, call.id, function, arguments, call.reply))
+        for call_id in commit.closed:
+            del self._open[call_id]
         if commit.issued is not None:
             self.issued += self._issued(Frame.decode(commit.issued.frame))
         for out in commit.outgoing:
@@ -301,3 +356,7 @@ class Harness:
             raise UsageError(
                 f"no agent of this harness knows {type(event).__name__}: it knows {known}"
             )
+
+
+def _stored(name: str, arguments: Sequence[object]) -> list[object]:
+    return _unpack(pack_arguments(name, arguments))

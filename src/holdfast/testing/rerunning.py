@@ -20,7 +20,8 @@ from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.reading import Rang, inputs_of, partitions_of
 from holdfast.stepping.commit import Commit, Letter, Record
 from holdfast.stepping.inputs import Inputs, read_inputs
-from holdfast.testing.bench import Bench, codebook_of
+from holdfast.runtime.schemas import codebook_of
+from holdfast.testing.bench import Bench
 
 
 class Row(NamedTuple):

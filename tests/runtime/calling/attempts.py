@@ -1,5 +1,6 @@
 """Attempts at functions on a real executor, without a fleet around them."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import msgspec
 from holdfast.runtime.calling.coroutines import CoroutineExecutor
 from holdfast.runtime.calling.port import Attempt, Function, Outcome
 from holdfast.runtime.calling.processes import ProcessExecutor
+from tests.kills.harness import children
 from tests.runtime.calling.functions import Told
 
 PATIENCE_SECONDS = 60.0
@@ -23,6 +25,11 @@ class Bench:
         self.began: set[int] = set()
         self.outcomes: dict[int, Outcome] = {}
         self._serial = 0
+        self._others = set(children(os.getpid()))
+
+    def pids(self) -> list[int]:
+        """The children that this one has started and that live."""
+        return sorted(set(children(os.getpid())) - self._others)
 
     def start(self, function: Function, *arguments: object, reply: str = "Told") -> int:
         self._serial += 1
@@ -38,6 +45,10 @@ class Bench:
         for outcome in self.executor.finished():
             assert outcome.serial not in self.outcomes, "told twice"
             self.outcomes[outcome.serial] = outcome
+
+    def looked(self) -> bool:
+        self.look()
+        return True
 
     def until_begun(self, serial: int) -> None:
         self._until(lambda: serial in self.began or serial in self.outcomes)

@@ -1,4 +1,4 @@
-"""Goal: a function that fails again and again is left alone, and one probe decides when to go on."""
+"""Goal: what fails again and again is left alone, and one probe decides when to go on."""
 
 from holdfast.runtime.calling.breaker import (
     ATTEMPTS_TO_JUDGE,

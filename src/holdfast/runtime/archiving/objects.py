@@ -107,7 +107,7 @@ def decode(name: str, data: bytes, kind: type[B]) -> B:
             "install the release of Holdfast that wrote it"
         )
     packed = data[_HEAD_BYTES:]
-    if _digest(packed) != data[len(MAGIC) + 1 : _HEAD_BYTES]:
+    if data[len(MAGIC)] < VERSION or _digest(packed) != data[len(MAGIC) + 1 : _HEAD_BYTES]:
         raise damaged(name, "it does not match its checksum")
     try:
         size = zstandard.frame_content_size(packed)

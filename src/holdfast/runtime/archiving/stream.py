@@ -94,6 +94,7 @@ class Stream:
         theirs = self._archive.shipment(name)
         self._compare(theirs)
         self.next = theirs.next
+        self.full = True  # there may be more of theirs, or of ours behind it
 
     def _compare(self, theirs: Shipment) -> None:
         """What is in the archive was copied from this partition, not from one restored earlier."""

@@ -27,6 +27,7 @@ from holdfast.stepping.inputs import reply_frame
 
 CALLS_PER_LOOK = 64  # a page may have 64 MiB of arguments
 LOOK_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)  # between looks that found nothing
+DEADLINES_KEPT = 1_000  # of attempts that have ended
 
 _log = logging.getLogger("holdfast.caller")
 
@@ -65,6 +66,7 @@ class Caller:
         moved = self._end_late() or moved
         moved = self._take_due() or moved
         moved = self._look() or moved
+        moved = self._refill() or moved
         moved = self._start() or moved
         return self._deliver() or moved
 
@@ -100,27 +102,25 @@ class Caller:
         self._seen = {number: self._seen.get(number, 0) for number in numbers}
         found = 0
         for number in numbers:
-            page = self._page(number, self._seen[number])
+            page = self._page(number, self._seen[number]) or []
             for call in page:
                 self._take(call, number)
                 self._seen[number] = call.number
             found += len(page)
-        for lane in self._lanes.values():
-            if lane.wants_more:
-                found += self._fetch(lane)
         self._looks_in_vain = 0 if found else self._looks_in_vain + 1
         pause = LOOK_SECONDS[min(self._looks_in_vain, len(LOOK_SECONDS) - 1)]
         self._look_after = now if found >= CALLS_PER_LOOK else now + pause
         return found > 0
 
-    def _page(self, number: int, after: int) -> list[Call]:
+    def _page(self, number: int, after: int) -> list[Call] | None:
+        """The open calls behind a number; None if they cannot be read now."""
         try:
             page = self._engine.view(number).calls(after, CALLS_PER_LOOK)
         except HoldfastError as trouble:
             if self.troubles.get(number) != str(trouble):
                 _log.error("partition %d: its calls wait: %s", number, trouble)
             self.troubles[number] = str(trouble)
-            return []
+            return None
         self.troubles.pop(number, None)
         return page
 
@@ -132,33 +132,40 @@ class Caller:
             self._known.add(call.id)
             lane.take(call)
 
-    def _fetch(self, lane: Lane) -> int:
-        """What a lane had left behind, a page at a time."""
+    def _refill(self) -> bool:
+        fetched = [self._fetch(lane) for lane in self._lanes.values() if lane.wants_more]
+        return any(fetched)
+
+    def _fetch(self, lane: Lane) -> bool:
+        """What a lane had left behind, a page at a time, in order."""
         live = self._seen.keys()
         lane.left_behind = {n: after for n, after in lane.left_behind.items() if n in live}
         for number, after in list(lane.left_behind.items()):
             page = self._page(number, after)
-            for call in page:
-                if call.number > self._seen[number] or lane.full:
-                    break
+            if page is None:
+                continue
+            seen = self._seen[number]
+            for call in (each for each in page if each.number <= seen):
+                if lane.full:
+                    return True
+                lane.left_behind[number] = call.number
                 if call.function == lane.name and call.id not in self._known:
                     self._known.add(call.id)
                     lane.take(call)
-                after = call.number
-            lane.left_behind[number] = after
-            if not page or after >= self._seen[number]:
-                del lane.left_behind[number]
-            if page:
-                return len(page)
-        return 0
+            if len(page) < CALLS_PER_LOOK or page[-1].number >= seen:
+                del lane.left_behind[number]  # what is behind it, `_look` finds
+            return True
+        return False
 
     def _lane_of(self, call: Call) -> Lane:
         lane = self._lanes.get(call.function)
-        if lane is None:
+        if lane is None or lane.function is None:
             function = self._fleet.calls.get(call.function)
             options = CallOptions() if function is None else options_of(function)
             executor = self._executors[options.kind]
-            lane = self._lanes[call.function] = Lane(call.function, function, options, executor)
+            if lane is None:
+                lane = self._lanes[call.function] = Lane(call.function, None, options, executor)
+            lane.function, lane.options, lane.executor = function, options, executor
         return lane
 
     # Attempts.
@@ -200,12 +207,19 @@ class Caller:
                 if work is not None:
                     due = self._clock() + work.call.timeout
                     heapq.heappush(self._deadlines, (due, serial))
+                    self._forget_deadlines()
             for outcome in executor.finished():
                 work = self._running.pop(outcome.serial, None)
                 if work is not None:
                     heard = True
                     self._ended(work, outcome)
         return heard
+
+    def _forget_deadlines(self) -> None:
+        """Most attempts end long before: their deadlines must not pile up until they are due."""
+        if len(self._deadlines) > 2 * len(self._running) + DEADLINES_KEPT:
+            self._deadlines = [each for each in self._deadlines if each[1] in self._running]
+            heapq.heapify(self._deadlines)
 
     def _end_late(self) -> bool:
         ended = False

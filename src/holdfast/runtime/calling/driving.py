@@ -16,6 +16,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.caller import Caller
 from holdfast.runtime.calling.coroutines import CoroutineExecutor
+from holdfast.runtime.calling.port import Executor
 from holdfast.runtime.calling.processes import ProcessExecutor
 from holdfast.runtime.calling.status import publish, withdraw
 
@@ -42,8 +43,9 @@ class Driver:
 
     def __init__(self, fleet: FleetModel, engine: Engine, bell: int) -> None:
         self._bell = bell
-        self._executors = (ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic))
-        kinds = dict(zip(("process", "async"), self._executors, strict=True))
+        processes, coroutines = ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic)
+        self._executors = (processes, coroutines)
+        kinds: dict[str, Executor] = {"process": processes, "async": coroutines}
         self._caller = Caller(fleet, engine, kinds, time.monotonic)
         self._root = engine.root if isinstance(engine, SqliteEngine) else None
         self._published: object = None

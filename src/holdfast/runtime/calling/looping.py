@@ -69,9 +69,10 @@ class Loop:
         self._working.set()
 
     def _cancel(self, message: Message) -> None:
-        task = self._tasks.get(message[1])  # type: ignore[arg-type]
-        if task is not None:
-            task.cancel()
+        serial = message[1]
+        assert isinstance(serial, int)
+        if serial in self._tasks:
+            self._tasks[serial].cancel()
 
     async def _attempt(self, serial: int, message: Message) -> None:
         ended = Ended("error", "it was cancelled")

@@ -81,7 +81,7 @@ def _bind(
             values[name] = tuple(_value(name, each, hint) for each in given[name])
         elif name in given:
             values[name] = _value(name, given[name], hint)
-    return inspect.BoundArguments(signature, values)  # type: ignore[arg-type]
+    return inspect.BoundArguments(signature, values)
 
 
 def _value(name: str, raw: msgspec.Raw, hint: object) -> object:

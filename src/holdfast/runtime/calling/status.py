@@ -6,14 +6,17 @@ It is written anew now and then and never synced: it says how things are, not wh
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from holdfast.engine.port import Engine
 from holdfast.runtime.calling.lane import FunctionStatus
+from holdfast.stepping.commit import Call
 
 NAME = "calls.json"
+CALLS_PER_PAGE = 64  # they may have 1 MiB of arguments each
 
 
 class CallerStatus(msgspec.Struct):
@@ -24,7 +27,7 @@ class CallerStatus(msgspec.Struct):
 def publish(root: Path, functions: Sequence[FunctionStatus]) -> None:
     """All or nothing for whoever reads. A full disk keeps the old one."""
     path = root / NAME
-    new = path.with_suffix(f".{os.getpid()}")
+    new = root / f"{NAME}.new"
     try:
         new.write_bytes(msgspec.json.encode(CallerStatus(os.getpid(), list(functions))))
         new.replace(path)
@@ -37,10 +40,18 @@ def withdraw(root: Path) -> None:
     (root / NAME).unlink(missing_ok=True)
 
 
-def read(root: Path) -> CallerStatus | None:
+def read_status(root: Path) -> CallerStatus | None:
     """The newest, or None where nobody runs calls."""
     try:
         found = msgspec.json.decode((root / NAME).read_bytes(), type=CallerStatus)
     except (OSError, msgspec.MsgspecError):
         return None
     return found if Path(f"/proc/{found.pid}").exists() else None
+
+
+def open_calls(engine: Engine) -> Iterator[Call]:
+    for number in engine.catalog.layout.numbers:
+        after = 0
+        while page := engine.view(number).calls(after, CALLS_PER_PAGE):
+            yield from page
+            after = page[-1].number

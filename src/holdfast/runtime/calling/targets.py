@@ -15,7 +15,7 @@ from holdfast.errors import UsageError
 
 MAIN = "__main__"
 _MAIN_HERE = "__holdfast_main__"  # so that `if __name__ == "__main__":` does not start it again
-_importing_main = False
+_under_way: list[str] = []  # the program that is imported here at this moment, if one is
 
 
 class Target(NamedTuple):
@@ -65,12 +65,11 @@ def _module_of(target: Target) -> ModuleType:
 
 
 def _run_main(file: str) -> ModuleType:
-    global _importing_main
-    _importing_main = True
+    _under_way.append(file)
     try:
         return _from_file(file, _MAIN_HERE)
     finally:
-        _importing_main = False
+        _under_way.pop()
 
 
 def _from_file(file: str, name: str) -> ModuleType:
@@ -89,7 +88,7 @@ def _from_file(file: str, name: str) -> ModuleType:
 
 def check_not_importing() -> None:
     """A program that opens its fleet while a child imports it would start children without end."""
-    if _importing_main:
+    if _under_way:
         raise UsageError(
             "this program opens its fleet when it is imported, and its functions run in processes "
             'that import it: open the fleet under `if __name__ == "__main__":`'

@@ -6,11 +6,12 @@ History that retention has cut can not be replayed from the beginning: `complete
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from holdfast.engine import inheritance
 from holdfast.engine.port import Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
-from holdfast.model.keys import slot_of
+from holdfast.model.keys import Layout, slot_of
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.replay import Replay, Start
 from holdfast.stepping.commit import Commit, CommitNote, Head, Journalled
@@ -29,8 +30,14 @@ class History:
         self.number = number
         self.view: View = engine.view(number)
         self.end: Head = self.view.head()
-        self._catalog: Catalog = engine.catalog
         self._engine = engine
+        self._slots = all_slots(engine.catalog)
+
+    @property
+    def layout(self) -> Layout:
+        """Where keys lived while this partition did."""
+        own = generation_of(self._slots, self.number)
+        return Layout(tuple(self._slots[number] for number in own), own.start)
 
     def run(self, replay: Replay, until: Until = END) -> Iterator[Commit]:
         """Everything from where the replay stands to the end, or until it is told to stop."""
@@ -87,12 +94,12 @@ class History:
 
         The ends of retired partitions stay readable, so a rescaling cuts no history.
         """
-        retired = self._catalog.retired
-        slots = {**retired, **self._catalog.layout.slots_by_number}
-        parents = [self._engine.view(n) for n in generation_before(slots, self.number)]
+        first = generation_of(self._slots, self.number).start
+        before = generation_of(self._slots, first - 1) if first else range(0)
+        parents = [self._engine.view(number) for number in before]
         if not parents:
             return Start()
-        own = slots[self.number]
+        own = self._slots[self.number]
         letters = inheritance.letters_of(own, [parent.letters() for parent in parents])
         records = (
             inheritance.moved(record)
@@ -100,8 +107,26 @@ class History:
             for record in parent.records()
             if slot_of(record.key) in own
         )
-        head = inheritance.first_head([parent.head() for parent in parents], letters)
-        return Start(head, {}, records, letters)
+        calls = inheritance.calls_of(own, [parent.calls(0, 2**62) for parent in parents])
+        head = inheritance.first_head([parent.head() for parent in parents], letters, calls)
+        undone = inheritance.undone_of(own, [parent.undone() for parent in parents])
+        return Start(head, {}, records, letters, undone)
+
+    def start(self) -> Start | None:
+        """Where a replay can begin: None where retention has cut the beginning off.
+
+        A snapshot of the partition, as a `Start`, would do as well.
+        """
+        return self.begin() if self.first_kept() is None else None
+
+    def beginning(self) -> str:
+        """Why it does not begin with the first event, in words."""
+        found = self.first_kept()
+        if found is None:
+            return ""
+        position, now = found
+        begins = f"history begins at position {position} ({written(now)})"
+        return f"{begins}: what was before is past retention"
 
     def first_kept(self) -> tuple[int, float] | None:
         """The position and time at which what is kept begins; None if it is all there."""
@@ -118,9 +143,22 @@ class History:
         return (position, stamp) if position > 0 else None
 
 
-def generation_before(slots: dict[int, range], number: int) -> range:
-    """The partitions that the generation of `number` replaced: each begins at slot 0."""
+def written(time: float) -> str:
+    """A time as the command line takes it; one that no calendar has, as seconds."""
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g}"
+
+
+def all_slots(catalog: Catalog) -> dict[int, range]:
+    """The slots of every partition there ever was."""
+    return {**catalog.retired, **catalog.layout.slots_by_number}
+
+
+def generation_of(slots: dict[int, range], number: int) -> range:
+    """The partitions that lived together with `number`: the first of them begins at slot 0."""
     starts = sorted(n for n, own in slots.items() if own.start == 0)
-    mine = max(start for start in starts if start <= number)
-    before = [start for start in starts if start < mine]
-    return range(before[-1], mine) if before else range(0)
+    following = [start for start in starts if start > number]
+    stop = following[0] if following else max(slots) + 1
+    return range(max(start for start in starts if start <= number), stop)

@@ -14,9 +14,17 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.replaying.feeding import END, Agent, FiringFeed, InputFeed, Until
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, CommitNote, Head, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Commit,
+    CommitNote,
+    Head,
+    Journalled,
+    Letter,
+    Record,
+    Undone,
+)
 from holdfast.stepping.inputs import Inputs, StoredFrame
-from holdfast.stepping.script import Firing
+from holdfast.stepping.script import Firing, interleaved
 from holdfast.stepping.stepper import Stepper
 
 EVENTS_AT_ONCE = 65_536
@@ -29,6 +37,15 @@ class Start(NamedTuple):
     sent_next: Mapping[int, int] = {}
     records: Iterable[Record] = ()
     letters: Iterable[Letter] = ()  # those that were not redriven by then
+    undone: Iterable[Undone] = ()
+
+
+class Taken(NamedTuple):
+    """One input of one agent: an event, or an operator's command."""
+
+    position: int
+    origin: str
+    event: object
 
 
 NOTHING = Start()
@@ -52,11 +69,14 @@ class Replay:
         self._only = only
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
+        self._undone = list(start.undone)
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        self.stepper = Stepper(fleet, layout, codebook, self._letter, scripted=True)
+        undone = self._undone.copy
+        self.stepper = Stepper(fleet, layout, codebook, self._letter, undone, scripted=True)
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
+        self._taken: tuple[list[Inputs], list[Firing]] = [], []
 
     @property
     def head(self) -> Head:
@@ -67,6 +87,30 @@ class Replay:
         """Firings of the last commit that this program has no timer for."""
         own = self._only
         return [f for f in self.stepper.unfired if own in (None, (f.agent, f.key))]
+
+    @property
+    def batch(self) -> list[Inputs]:
+        """The inputs of the last commit."""
+        return self._taken[0]
+
+    @property
+    def fired(self) -> list[Firing]:
+        """What the script of the last commit had and this program fired, as it was recorded."""
+        return [f for f in self._taken[1] if f not in self.unfired and self._is_own(f)]
+
+    def first_inputs(self) -> dict[Agent, Taken]:
+        """The first input that each agent took in the last commit."""
+        found: dict[Agent, Taken] = {}
+        for each in interleaved(*self._taken):
+            if isinstance(each, Firing):
+                event = each.event and self._codebook.reader_of(each.event[0]).row(each.event[1])
+                found.setdefault((each.agent, each.key), Taken(each.position, each.origin, event))
+                continue
+            what = each.events if each.commands is None else each.commands
+            for i, name in enumerate(zip(each.agents, each.keys, strict=True)):
+                if name not in found:
+                    found[name] = Taken(each.first + i, each.origin, what[i])
+        return found
 
     def records(self) -> Iterator[Record]:
         """Every agent as it stands now."""
@@ -155,9 +199,11 @@ class Replay:
             self._stand_at(last)
 
     def _repeat(self, batch: list[Inputs], script: list[Firing], condemned: str = "") -> Commit:
+        self._taken = batch, script
         commit = self.stepper.repeat(batch, script, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
+        self._undone += commit.undone
         return commit
 
     def _is_own(self, firing: Firing) -> bool:

@@ -26,7 +26,8 @@ from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing.bench import Bench, codebook_of
+from holdfast.runtime.schemas import codebook_of
+from holdfast.testing.bench import Bench
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.generating import generate_event, generate_stream
 

@@ -46,7 +46,7 @@ class Input(NamedTuple):
 
     position: int
     stamp: float
-    origin: str  # external, message or control
+    origin: str  # external, message, reply or control
     agent: str
     key: str
     raw: RawEvent
@@ -57,6 +57,7 @@ class Input(NamedTuple):
     source: str | None
     seq: int
     command: list[object] | None
+    answers: tuple[str, str, str] | None  # of a reply: call, function, digest of its arguments
 
     @property
     def who(self) -> str:
@@ -249,6 +250,9 @@ def inputs_of(stored: StoredFrame) -> list[Input]:
     count = frame.count
     senders: list[object] = [None] * count
     raws: list[RawEvent] = [(0, b"")] * count if origin == "control" else frame.raws()
+    answered: list[object] = [None] * count
+    if origin == "reply":
+        answered = list(frame.table("call", "function", "arguments"))
     if origin == "message":
         senders = [Sender._make(each) for each in frame.table("from_agent", "from_key")]
     columns = zip(
@@ -265,6 +269,7 @@ def inputs_of(stored: StoredFrame) -> list[Input]:
         [frame.only("source")] * count,
         frame.values("seq", -1),
         frame.values("command"),
+        answered,
         strict=True,
     )
     return [Input._make(row) for row in columns]

@@ -155,6 +155,12 @@ class SimulatedEngine:
             raise Busy("nobody answered in time: try again")
         if numbered and self._faults.strikes(Fault.DUPLICATE):
             self._deliver_later(Fault.DUPLICATE, partition, parcels)
+        if not numbered and all(p.frame.constant("origin") == "reply" for p in parcels):
+            if self._faults.strikes(Fault.REPLY_LATE):
+                self._deliver_later(Fault.REPLY_LATE, partition, parcels)
+                raise Busy("nobody answered in time: try again")
+            if self._faults.strikes(Fault.REPLY_TWICE):
+                self._deliver_later(Fault.REPLY_TWICE, partition, parcels)
         results = cast("list[Taken | Exception]", self.perform("append", partition, parcels))
         if self._process.patient:
             self._process.rest(0.001)
@@ -163,7 +169,8 @@ class SimulatedEngine:
 
     def _deliver_later(self, fault: Fault, partition: int, parcels: Sequence[Parcel]) -> None:
         who = self._process.author.process
-        word = "is late" if fault is Fault.DELAY else "will come twice"
+        late = fault in (Fault.DELAY, Fault.REPLY_LATE)
+        word = "is late" if late else "will come twice"
         self._universe.note(who, f"its delivery to partition {partition} {word}", fault=True)
 
         def deliver() -> None:
@@ -215,6 +222,7 @@ class SimulatedEngine:
                 f"commits {before.position} to {head.position} of partition {claim.partition}, "
                 f"{len(commit.records)} agents, {head.actions_next - before.actions_next} actions, "
                 f"{sum(out.count for out in commit.outgoing)} messages, "
+                f"{len(commit.calls)} calls, "
                 f"{head.journal_next - before.journal_next} timers",
                 claim.partition,
                 data=commit.delta,

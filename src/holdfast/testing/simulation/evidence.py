@@ -14,7 +14,7 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import Schema
 from holdfast.runtime.sending import Receipt
-from holdfast.stepping.commit import Commit, Head, Record
+from holdfast.stepping.commit import Call, Commit, Head, Record
 from holdfast.stepping.inputs import StoredFrame
 
 Outcome = Literal["acknowledged", "unknown", "refused"]
@@ -39,6 +39,7 @@ class PartitionLog:
     incarnation: str
     inherited: list[Record] = field(default_factory=list)  # what it was born with, by a rescale
     born: Head = field(default_factory=Head)  # its head then
+    calls: list[Call] = field(default_factory=list)  # open ones it was born with
     first: int = 0  # position of its first event
     frames: list[StoredFrame] = field(default_factory=list)
     commits: list[Accepted] = field(default_factory=list)
@@ -115,6 +116,16 @@ class Command(NamedTuple):
     receipt: Receipt | None
 
 
+class Attempted(NamedTuple):
+    """A function that ran for a call, once more perhaps: with what, and what it returned."""
+
+    call: str
+    function: str
+    arguments: bytes
+    at: float
+    returned: Event | None  # None: nothing, or nobody heard of it
+
+
 class Listing(NamedTuple):
     """All keys of a class, all paused agents or all dead letters, as a client was told."""
 
@@ -138,6 +149,7 @@ class Evidence:
     asks: list[Ask] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
+    attempts: list[Attempted] = field(default_factory=list)
     premature: list[tuple[float, int]] = field(default_factory=list)  # when and into which inbox a
     # message came before the commit that sent it
     condemned: set[tuple[int, int]] = field(default_factory=set)  # (partition, position): its

@@ -34,6 +34,15 @@ class Fault(Enum):
     SUPERVISOR_RESTART = "the supervisor ends and is started again"
     UPGRADE = "rolling upgrade to newer classes"
     RESCALE = "rescale to another number of partitions"
+    CALL_ERROR = "a function that was called fails"
+    CALL_OUTAGE = "a function that was called fails for a while"
+    CALL_DIED = "a function ends its process"
+    CALL_LOST = "a function is lost with others of its process"
+    CALL_SLOW = "a function takes long"
+    CALL_HUNG = "a function hangs until it is ended"
+    CALLER_CRASH = "the caller ends, and the functions it runs with it"
+    REPLY_TWICE = "a reply arrives again, later"
+    REPLY_LATE = "a reply is late, its sender was told nothing"
 
 
 # Once in so many chances, when a kind is active: the least and the most often it may be.
@@ -57,6 +66,15 @@ RATES: dict[Fault, tuple[float, float]] = {
     Fault.SUPERVISOR_RESTART: (40.0, 8.0),  # per second
     Fault.UPGRADE: (20.0, 6.0),  # per second
     Fault.RESCALE: (20.0, 4.0),  # per second
+    Fault.CALL_ERROR: (20.0, 2.0),
+    Fault.CALL_OUTAGE: (60.0, 10.0),
+    Fault.CALL_DIED: (30.0, 4.0),
+    Fault.CALL_LOST: (60.0, 6.0),
+    Fault.CALL_SLOW: (20.0, 3.0),
+    Fault.CALL_HUNG: (40.0, 5.0),
+    Fault.CALLER_CRASH: (30.0, 5.0),  # per second
+    Fault.REPLY_TWICE: (20.0, 2.0),
+    Fault.REPLY_LATE: (40.0, 3.0),
 }
 ACTIVE_SHARE = 0.55  # of the kinds, in one run
 

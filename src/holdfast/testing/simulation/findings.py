@@ -13,6 +13,7 @@ class Promise(Enum):
     ONCE = "no event is folded twice"
     ORDER = "what was acknowledged before another was sent is folded before it"
     MESSAGES = "messages arrive exactly once, in order per pair of agents"
+    CALLS = "a call is made with its event, run, and answered once"
     CONTIGUOUS = "outputs are numbered without gaps and have ids of their own"
     ONE_WRITER = "an epoch has one writer, and each commit follows the one before"
     TIMERS = "timers fire once, and never early on the clock of their partition"

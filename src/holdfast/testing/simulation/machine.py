@@ -8,7 +8,9 @@ from holdfast.engine.port import Limits
 from holdfast.engine.stamping import Instant
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
+from holdfast.testing.simulation.callers import CallerProcess
 from holdfast.testing.simulation.clocks import MachineClock
+from holdfast.testing.simulation.evidence import Attempted
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.processes import (
     RescaleProcess,
@@ -45,7 +47,12 @@ class Machine:
         self._old_posts: set[int] = set()  # posts that a rolling upgrade has not come to yet
         self._rescaler: RescaleProcess | None = None
         self.workers: list[WorkerProcess] = []
+        self.callers: list[CallerProcess] = []
         self.clients: list[SimulatedProcess] = []
+        self.attempts: list[Attempted] = []
+        self.returned = 0  # functions so far
+        self.outages: dict[str, float] = {}  # until when a function fails
+        self.call_random = stream(universe.seed, "calls")
         self.supervisor = SupervisorProcess(self, workers, self._name("supervisor"))
         universe.after(1.0, self._every_second)
 
@@ -67,6 +74,12 @@ class Machine:
         self.workers = [w for w in self.workers if w.alive] + [worker]
         return worker
 
+    def start_caller(self) -> CallerProcess:
+        program = self.program - 1 if self._old_posts else self.program
+        caller = CallerProcess(self, self._name("caller"), program)
+        self.callers = [c for c in self.callers if c.alive] + [caller]
+        return caller
+
     def _wake_owners(self, partition: int) -> None:
         for worker in self.workers:
             worker.wake(partition)
@@ -74,7 +87,7 @@ class Machine:
     def _power_is_lost(self) -> None:
         self.supervisor.alive = False
         rescaler = [self._rescaler] if self._rescaler is not None else []
-        for process in (*self.workers, *self.clients, *rescaler):
+        for process in (*self.workers, *self.callers, *self.clients, *rescaler):
             process.end("is gone with the power")
         self.clock.boot()
 
@@ -90,6 +103,9 @@ class Machine:
             self.clock.jump()
         if self.faults.strikes(Fault.SUPERVISOR_RESTART):
             self.supervisor.end("crashes")
+        if self.faults.strikes(Fault.CALLER_CRASH):
+            for caller in self.callers:
+                caller.end("crashes")
         if self.faults.strikes(Fault.POWER_LOSS):
             self.store.lose_power()
         if self._retains:
@@ -156,6 +172,9 @@ class Machine:
 
     def _upgrade_next(self) -> None:
         if not self._old_posts:
+            for caller in self.callers:
+                if caller.alive and caller.author.program < self.program:
+                    caller.finish()
             return
         post = min(self._old_posts)
         self._old_posts.remove(post)

@@ -11,7 +11,7 @@ from holdfast.model.context import Sender
 from holdfast.model.event import Event
 from holdfast.model.handlers import Handler, HandlerFunction
 from holdfast.testing.simulation.decoding import Release, Unreadable, encode, reader_of, schema_of
-from holdfast.testing.simulation.plaincontext import PlainTimer, copied
+from holdfast.testing.simulation.plaincontext import PlainCall, PlainTimer, copied
 
 T = TypeVar("T", Agent, Event)
 
@@ -38,11 +38,12 @@ class PlainAgent:
     paused: str = ""
     held: list[Waiting] = field(default_factory=list)
     timers: dict[str, PlainTimer] = field(default_factory=dict)
+    calls: dict[str, PlainCall] = field(default_factory=dict)  # open ones, by id
 
     @property
     def busy(self) -> bool:
         """Whether anything but its last event keeps it from expiring."""
-        return bool(self.paused or self.held or self.timers)
+        return bool(self.paused or self.held or self.timers or self.calls)
 
     @property
     def mode(self) -> object:
@@ -69,6 +70,7 @@ class PlainAgent:
             self.paused,
             list(self.held),
             dict(self.timers),
+            dict(self.calls),
         )
 
     def read_by(self, release: Release) -> PlainAgent:

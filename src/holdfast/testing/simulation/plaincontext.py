@@ -6,12 +6,20 @@ has to be forgotten. The generator of random numbers and the bounds are the prod
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from holdfast.errors import NotYet, UsageError
+from holdfast.errors import UsageError
+from holdfast.model.calls import (
+    CALLS_PER_AGENT_MAX,
+    CallFunction,
+    check_call,
+    check_patience,
+    pack_arguments,
+)
 from holdfast.model.context import (
     HOPS_MAX,
     TIMER_NAME_LENGTH_MAX,
@@ -89,6 +97,26 @@ class PlainTimer(NamedTuple):
     period: float
 
 
+class PlainCall(NamedTuple):
+    """A call, as it was made; the number is its partition's."""
+
+    id: str
+    agent: str
+    key: str
+    function: str
+    arguments: bytes
+    reply: str
+    timeout: float
+    retries: int
+    backoff: float
+    now: float
+
+    @property
+    def digest(self) -> str:
+        asked = self.function.encode() + b"\0" + self.arguments
+        return hashlib.sha256(asked).hexdigest()[:32]
+
+
 class PlainLog:
     def __init__(self, context: PlainContext) -> None:
         self._context = context
@@ -131,6 +159,7 @@ class PlainContext:
         self.actions: list[Emitted] = []
         self.messages: list[Message] = []
         self.replies: list[Event] = []
+        self.calls: list[PlainCall] = []
         self.logs: list[LogLine] = []
         self.misfit: UsageError | None = None  # an output of a wrong type: the event has failed
         self._random: Random | None = None
@@ -223,8 +252,37 @@ class PlainContext:
     def cancel(self, name: str) -> bool:
         return self.agent.timers.pop(name, None) is not None
 
-    def call(self, function: object, *arguments: object, **options: object) -> NoReturn:
-        raise NotYet("ctx.call comes with a later release")
+    def call(
+        self,
+        function: CallFunction,
+        *arguments: object,
+        reply: type[Event],
+        timeout: float = 30.0,
+        retries: int = 2,
+        backoff: float = 1.0,
+    ) -> str:
+        name = check_call(function, arguments, reply)
+        check_patience(name, timeout, retries, backoff)
+        packed = pack_arguments(name, arguments)
+        if len(self.agent.calls) >= CALLS_PER_AGENT_MAX:
+            raise UsageError("too many open calls")
+        self._serial += 1
+        agent = self.agent
+        made = PlainCall(
+            f"{self._identity()}/call{self._serial}",
+            agent.name,
+            agent.key,
+            name,
+            packed,
+            reply.__name__,
+            float(timeout),
+            retries,
+            float(backoff),
+            self.now,
+        )
+        agent.calls[made.id] = made
+        self.calls.append(made)
+        return made.id
 
     def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
         timers = self.agent.timers

@@ -63,28 +63,23 @@ class SimulatedProcess:
         self.machine.universe.sleep(seconds)
 
 
-class WorkerProcess(SimulatedProcess):
-    """What `runtime/process.py` is: a worker, its loop and its heartbeats."""
+class LoopProcess(SimulatedProcess):
+    """A process that turns a loop until it ends, and whose heartbeats a supervisor hears."""
 
-    def __init__(
-        self, machine: Machine, name: str, program: int, post: int, partitions: Sequence[int]
-    ) -> None:
+    def __init__(self, machine: Machine, name: str, program: int) -> None:
         super().__init__(machine, name, program)
-        self.post = post
         self.pid = int(name.rsplit(maxsplit=1)[-1])
         self.exit_code: int | None = None
-        self._partitions = list(partitions)
         self._engine = SimulatedEngine(machine.universe, machine.faults, machine.store, self)
-        self._worker: Worker | None = None
         self._finishing = False
         self._busy = False
         self._beat = machine.universe.now
         self._rested = 0.0
         self._wake_order = 0
-        machine.universe.note(name, f"starts with partitions {self._partitions}")
         self._step_after(machine.random_between(STARTING_SECONDS))
 
-    # The loop.
+    def _turn(self) -> None:
+        raise NotImplementedError
 
     def _step_after(self, seconds: float) -> None:
         """The next turn; whatever was planned before is void."""
@@ -107,29 +102,13 @@ class WorkerProcess(SimulatedProcess):
         finally:
             self._busy = False
 
-    def _turn(self) -> None:
-        self._engine.waits, self._rested = TURN_SECONDS, 0.0
-        if self._worker is None:
-            fleet = self.machine.programs[self.author.program]
-            self._worker = Worker(fleet, self._engine, self._partitions, self.clock)
-        self._worker.turn(self.rest)
-        self.check()
-        if self._worker.fenced or self._finishing:
-            self._exit(EXIT_FENCED if self._worker.fenced else 0, "stops")
-        else:
-            self._step_after(self._engine.waits + self._rested)
-
     def _exit(self, code: int, reason: str) -> None:
         self.exit_code = code
         self.alive = False
         self.machine.universe.note(self.author.process, f"exits with {code}: {reason}")
 
-    def wake(self, partition: int) -> None:
-        if partition in self._engine.claims and self.alive and not self._busy:
-            self._step_after(WAKE_SECONDS)
-
     def rest(self, seconds: float) -> None:
-        """A worker is not waited for by anybody: its next turn comes later."""
+        """Nobody waits for it: its next turn comes later."""
         self._rested += seconds
 
     def end(self, reason: str) -> None:
@@ -163,18 +142,50 @@ class WorkerProcess(SimulatedProcess):
         self.end("is killed")
 
 
+class WorkerProcess(LoopProcess):
+    """What `runtime/process.py` is: a worker, its loop and its heartbeats."""
+
+    def __init__(
+        self, machine: Machine, name: str, program: int, post: int, partitions: Sequence[int]
+    ) -> None:
+        super().__init__(machine, name, program)
+        self.post = post
+        self._partitions = list(partitions)
+        self._worker: Worker | None = None
+        machine.universe.note(name, f"starts with partitions {self._partitions}")
+
+    def _turn(self) -> None:
+        self._engine.waits, self._rested = TURN_SECONDS, 0.0
+        if self._worker is None:
+            fleet = self.machine.programs[self.author.program]
+            self._worker = Worker(fleet, self._engine, self._partitions, self.clock)
+        self._worker.turn(self.rest)
+        self.check()
+        if self._worker.fenced or self._finishing:
+            self._exit(EXIT_FENCED if self._worker.fenced else 0, "stops")
+        else:
+            self._step_after(self._engine.waits + self._rested)
+
+    def wake(self, partition: int) -> None:
+        if partition in self._engine.claims and self.alive and not self._busy:
+            self._step_after(WAKE_SECONDS)
+
+
 class SupervisorProcess:
-    """The real supervisor in a process of its own, which may end and take its workers along."""
+    """The real supervisors, of workers and of the caller, in a process of its own, which may end
+    and take its children along."""
 
     def __init__(self, machine: Machine, workers: int, name: str) -> None:
         self.machine = machine
         self.name = name
         self.alive = True
         universe = machine.universe
-        self.children: list[WorkerProcess] = []
-        self._supervisor = Supervisor(
-            self._spawn, workers, machine.layout.numbers, lambda: universe.now
-        )
+        self.children: list[LoopProcess] = []
+        numbers = machine.layout.numbers
+        self._supervisors = [
+            Supervisor(self._spawn, workers, numbers, lambda: universe.now),
+            Supervisor(self._spawn_caller, 1, [0], lambda: universe.now, role="caller"),
+        ]
         universe.note(name, f"starts for {workers} workers")
         self._tick()
 
@@ -183,25 +194,32 @@ class SupervisorProcess:
         self.children.append(child)
         return child
 
+    def _spawn_caller(self, number: int, partitions: Sequence[int]) -> LoopProcess:
+        child = self.machine.start_caller()
+        self.children.append(child)
+        return child
+
     def _tick(self) -> None:
         if not self.alive:
             return
         try:
-            self._supervisor.tick()
+            for supervisor in self._supervisors:
+                supervisor.tick()
         except GiveUp as error:
             self.end(f"gives up: {error}")
             return
-        if self._supervisor.stopped:
+        if all(supervisor.stopped for supervisor in self._supervisors):
             self.alive = False
             self.machine.universe.note(self.name, "has stopped")
             return
         self.machine.universe.after(HEARTBEAT_SECONDS, self._tick)
 
     def stop(self) -> None:
-        self._supervisor.stop()
+        for supervisor in self._supervisors:
+            supervisor.stop()
 
     def end(self, reason: str) -> None:
-        """Its workers die with it, unless the machine they are on does not hear of it."""
+        """Its children die with it, unless the machine they are on does not hear of it."""
         if not self.alive:
             return
         self.alive = False

@@ -19,6 +19,7 @@ from holdfast.testing.simulation.plainagent import PlainAgent, Waiting, as_read_
 from holdfast.testing.simulation.plaincontext import (
     Emitted,
     Message,
+    PlainCall,
     PlainContext,
     copied,
     untouched,
@@ -68,6 +69,8 @@ class Outputs:
     answers: list[PlainAnswer] = field(default_factory=list)
     redriven: list[int] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
+    calls: list[PlainCall] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
     touched: dict[Name, None] = field(default_factory=dict)
 
 
@@ -147,11 +150,27 @@ class Reference:
         else:
             event = self.release.read(one.raw)
             ask = one.position if one.asks else -1
-            self._deliver(
-                self._agent(name),
-                Waiting(event, one.position, one.event_time, one.sender, one.hops, ask),
-            )
+            agent = self._agent(name)
+            if one.answers is None or self._is_answered(agent, one.answers, event):
+                waiting = Waiting(event, one.position, one.event_time, one.sender, one.hops, ask)
+                self._deliver(agent, waiting)
         self.position = one.position + 1
+
+    def _is_answered(self, agent: PlainAgent, said: tuple[str, str, str], event: Event) -> bool:
+        """A reply is taken while its call is open, which it then is no more."""
+        call = agent.calls.get(said[0])
+        if call is None or said != (call.id, call.function, call.digest):
+            return False
+        if type(event).__name__ not in (call.reply, "CallFailed"):
+            return False
+        agent.calls = {each: other for each, other in agent.calls.items() if each != call.id}
+        self.outputs.closed.append(call.id)
+        self._put(agent)
+        return True
+
+    @property
+    def open_calls(self) -> list[PlainCall]:
+        return [call for agent in self.agents.values() for call in agent.calls.values()]
 
     def fire(self, name: Name, timer_name: str, now: float, next_due: float) -> None:
         """A timer: it is used up, or put to `next_due` if it is periodic, and its event comes."""
@@ -211,6 +230,7 @@ class Reference:
         self._put(trial)
         self.outputs.actions += context.actions
         self.outputs.messages += context.messages
+        self.outputs.calls += context.calls
         self.outputs.logs += context.logs
         if one.ask >= 0:
             reply = context.replies[0] if context.replies else None

@@ -21,7 +21,7 @@ from holdfast.testing.simulation.evidence import Accepted
 from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
 from holdfast.testing.simulation.plainagent import PlainAgent
-from holdfast.testing.simulation.plaincontext import Message
+from holdfast.testing.simulation.plaincontext import Message, PlainCall
 from holdfast.testing.simulation.reference import Name, PlainLetter, Reference
 
 CONDEMNED = "it ended its worker again and again, also when it was folded alone"
@@ -32,6 +32,9 @@ class Story:
     """What the reference says came out of the run."""
 
     messages: dict[tuple[Name, Name], list[Message]] = field(default_factory=dict)
+    calls: dict[str, tuple[float, PlainCall]] = field(default_factory=dict)  # all that were made,
+    # by id, and when they were durable
+    open: list[PlainCall] = field(default_factory=list)  # in the end
     answers: dict[tuple[int, int], Event | None] = field(default_factory=dict)  # by partition
     # and position of the question; None: it failed, or nothing was replied
     issued: dict[int, list[tuple[float, str]]] = field(default_factory=dict)  # by partition
@@ -45,6 +48,7 @@ def retell(history: History, report: Report) -> Story:
         for teller in tellers:
             teller.tell()
         parents = [teller.reference for teller in tellers]
+    story.open = [call for parent in parents for call in parent.open_calls]
     if history.evidence.quiet and history.generations:
         until = history.evidence.clock_at_quiet
         for teller in tellers:
@@ -100,11 +104,22 @@ class _Teller:
         if log.born.letters_next != len(letters) + 1:
             text = f"inherits letters up to {log.born.letters_next}, expected {len(letters) + 1}"
             self._found(Promise.FOLD, text)
+        self._inherit_calls([call for parent in parents for call in parent.open_calls])
         before = max((parent.now for parent in parents), default=0.0)
         if log.born.now < before:
             self._found(
                 Promise.TIMERS, f"its clock began at {log.born.now}, before it was {before}"
             )
+
+    def _inherit_calls(self, parents_calls: Sequence[PlainCall]) -> None:
+        log = self._partition.log
+        expected = sorted(each for each in parents_calls if self._partition.owns(each.key))
+        if sorted(call[1:] for call in log.calls) != expected:
+            seen, wanted = [call.id for call in log.calls], [call.id for call in expected]
+            self._found(Promise.CALLS, f"inherits the calls {seen}, expected {wanted}")
+        if [call.number for call in log.calls] != list(range(1, log.born.calls_next)):
+            text = f"inherits {len(log.calls)} calls, the next is number {log.born.calls_next}"
+            self._found(Promise.CONTIGUOUS, text)
 
     def tell(self) -> None:
         program = 0
@@ -140,6 +155,7 @@ class _Teller:
         for message in outputs.messages:
             pair = (message.sender.agent, message.sender.key), (message.agent, message.key)
             self._story.messages.setdefault(pair, []).append(message)
+        self._story.calls.update({call.id: (accepted.at, call) for call in outputs.calls})
         for answer in outputs.answers:
             self._story.answers[self._partition.number, answer.position] = answer.reply
 

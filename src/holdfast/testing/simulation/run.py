@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.calling.lane import PAUSE_SECONDS_MAX
 from holdfast.testing.simulation.clients import Client
 from holdfast.testing.simulation.evidence import Evidence
 from holdfast.testing.simulation.faults import WHOLE, Fault, Faults, Restriction
 from holdfast.testing.simulation.machine import Machine
+from holdfast.testing.simulation.store import EVERYTHING
 from holdfast.testing.simulation.universe import Line, Universe
 
 OPERATIONS = (30, 90)  # by all clients together
@@ -59,6 +61,7 @@ def run(
     evidence.generations = machine.store.generations
     evidence.condemned = machine.store.condemned
     evidence.premature = machine.store.premature
+    evidence.attempts = machine.attempts
     evidence.ended = universe.now
     return Run(
         seed,
@@ -100,7 +103,7 @@ def _under_faults(universe: Universe, clients: list[Client], restriction: Restri
 def _settle(machine: Machine, clients: list[Client], evidence: Evidence) -> None:
     """Liveness: within a bound all is sent, folded, delivered, and due timers have fired."""
     universe = machine.universe
-    deadline = universe.now + SETTLE_SECONDS
+    deadline = universe.now + SETTLE_SECONDS + _patience(machine)
     for skip in (0.0, SKIP_SECONDS):
         machine.clock.offset += skip
         before: object = None
@@ -119,12 +122,20 @@ def _settle(machine: Machine, clients: list[Client], evidence: Evidence) -> None
             return
 
 
+def _patience(machine: Machine) -> float:
+    """As long as a call may rest before its next attempt, which then succeeds."""
+    views = [machine.store.image.view(n) for n in machine.layout.numbers]
+    calls = [call for view in views for call in view.calls(0, EVERYTHING)]
+    rests = [call.backoff * 2.0 ** min(call.retries, 20) for call in calls]
+    return min(PAUSE_SECONDS_MAX, max(rests, default=0.0))
+
+
 def _quiet_at(machine: Machine) -> object:
     """The heads at which nothing waits anywhere, or None."""
     image = machine.store.image
     views = {n: image.view(n) for n in machine.layout.numbers}
     for view in views.values():
-        if view.inbox_next() != view.head().position:
+        if view.inbox_next() != view.head().position or view.calls(0, 1):
             return None
         for destination, following in view.sent_next().items():
             if views[destination].marks().get(view.incarnation(), 0) != following - 1:

@@ -88,6 +88,7 @@ class Store:
                     part.born,
                     inherited,
                     born=part.committed,
+                    calls=list(part.opened.values()),
                     frames=frames,
                     commits=commits,
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.testing.simulation.contract import (
+    calling,
     commanding,
     listing,
     messaging,
@@ -26,6 +27,7 @@ def judge(evidence: Evidence) -> list[Finding]:
     commanding.check(history, report)
     story = retell(history, report)
     messaging.check(history, story, report)
+    calling.check(history, story, report)
     reading.check(history, story, report)
     listing.check(history, report)
     if not evidence.quiet:

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Answer, Commit, Letter, Record
 from holdfast.testing.simulation.contract.report import Report
-from holdfast.testing.simulation.decoding import actions_of, extras_of, is_row_of, messages_of
+from holdfast.testing.simulation.decoding import (
+    StoredCall,
+    actions_of,
+    extras_of,
+    is_row_of,
+    messages_of,
+)
 from holdfast.testing.simulation.evidence import Accepted
 from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
@@ -65,6 +71,11 @@ class Comparison:
             self._letters(commit, outputs)
         if commit.answers or outputs.answers:
             self._answers(commit, outputs)
+        if commit.calls or outputs.calls:
+            self._calls(commit, outputs)
+        if commit.closed != outputs.closed:
+            text = f"closes the calls {commit.closed}, expected {outputs.closed}"
+            self._found(Promise.CALLS, text)
         for what, stored, expected in (
             ("redriven letters", commit.redriven, outputs.redriven),
             ("log lines", commit.logs, outputs.logs),
@@ -136,6 +147,14 @@ class Comparison:
                     self._found(Promise.MESSAGES, text)
                     break
 
+    def _calls(self, commit: Commit, outputs: Outputs) -> None:
+        for i in range(max(len(commit.calls), len(outputs.calls))):
+            one = commit.calls[i][1:] if i < len(commit.calls) else None
+            other = outputs.calls[i] if i < len(outputs.calls) else None
+            if one != other:
+                self._found(Promise.CALLS, f"call {i} is {one}, expected {other}")
+                return
+
     def _letters(self, commit: Commit, outputs: Outputs) -> None:
         if len(commit.letters) != len(outputs.letters):
             seen = [(letter.agent, letter.key, letter.error) for letter in commit.letters]
@@ -183,6 +202,9 @@ def _difference(schemas: dict[int, Schema], record: Record, agent: PlainAgent) -
     )
     if not timers:
         return f"has the timers {extras.timers}, expected {agent.timers}"
+    known = [StoredCall(c.id, c.function, c.digest, c.reply) for c in agent.calls.values()]
+    if sorted(extras.calls) != sorted(known):
+        return f"has the open calls {extras.calls}, expected {known}"
     return None
 
 

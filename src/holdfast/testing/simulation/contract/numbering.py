@@ -72,6 +72,10 @@ def _misnumbered(commit: Commit) -> list[str]:
         if first != start or start + count != end:
             seen = f"has {name} {first} to {first + count}"
             wrong.append(f"{seen}, its heads say {start} to {end}")
+    calls = [call.number for call in commit.calls]
+    if calls != list(range(before.calls_next, head.calls_next)):
+        says = f"{before.calls_next} to {head.calls_next}"
+        wrong.append(f"has calls {calls}, its heads say {says}")
     letters = [letter.id for letter in commit.letters]
     if letters != list(range(before.letters_next, head.letters_next)):
         says = f"{before.letters_next} to {head.letters_next}"

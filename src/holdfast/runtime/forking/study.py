@@ -1,0 +1,157 @@
+"""A whole study: fork, compare with production or with a fork of older code, and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.engine.port import Engine
+from holdfast.engine.urls import open_engine
+from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
+from holdfast.model.schema import Schema
+from holdfast.runtime.forking.comparing import Decision, Decisions, Difference, decisions
+from holdfast.runtime.forking.fork import Forked, Generations, Options, fork_engine
+from holdfast.runtime.forking.kpis import Kpi, in_order, load_kpi, measure
+from holdfast.runtime.forking.leading import Lead, Leads, first_of
+from holdfast.runtime.forking.report import Report, make_report
+from holdfast.runtime.forking.states import compare_states
+from holdfast.runtime.forking.values import Values
+from holdfast.runtime.forking.workshop import ACTIONS_AT_ONCE, Outcome
+from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.reading import IssuedAction
+from holdfast.runtime.schemas import codebook_of
+from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.commit import Head
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is tried on which past."""
+
+    candidate: str
+    url: str
+    options: Options
+    kpis: Sequence[str] = ()
+    baseline: str | None = None
+
+
+def study(question: Question) -> Report:
+    for reference in question.kpis:
+        load_kpi(reference)  # before the work begins
+    if question.url.startswith("memory:"):
+        raise UsageError("memory: keeps no history: give sqlite:PATH")
+    fleet = load_fleet(question.candidate)
+    engine = open_engine(question.url, fleet.name)
+    try:
+        return _Study(question, fleet, engine).report()
+    finally:
+        engine.close()
+
+
+class _Study:
+    def __init__(self, question: Question, fleet: FleetModel, engine: Engine) -> None:
+        self._question = question
+        self._fleet = fleet
+        self._engine = engine
+        self._stored = engine.catalog.schemas()
+
+    def report(self) -> Report:
+        question = self._question
+        keep = bool(question.kpis or question.baseline)
+        compare = question.baseline is None
+        options = replace(question.options, keep_actions=keep, compare=compare)
+        ends = {n: self._engine.view(n).head() for n in Generations(self._engine).numbers()}
+        options = replace(options, ends=ends)
+        forked = self._fork(question.candidate, self._fleet, options)
+        codebook = codebook_of(self._fleet, self._stored)
+        before: Outcome | None = None
+        if question.baseline is not None:
+            old = load_fleet(question.baseline)
+            before = self._fork(question.baseline, old, options).outcome
+            _compare(before, forked.outcome, (codebook_of(old, self._stored), codebook))
+        return make_report(
+            forked,
+            fleet=self._fleet.name,
+            candidate=question.candidate,
+            compared_with=question.baseline or "production",
+            partitions=len(self._engine.catalog.layout.partitions),
+            kpis=self._kpis(forked, before, codebook, ends),
+            leads=self._leads(forked, ends),
+        )
+
+    def _fork(self, reference: str, fleet: FleetModel, options: Options) -> Forked:
+        return fork_engine(fleet, self._engine, options, reference, self._question.url)
+
+    def _kpis(
+        self,
+        forked: Forked,
+        before: Outcome | None,
+        codebook: Codebook,
+        ends: dict[int, Head],
+    ) -> list[Kpi]:
+        if not self._question.kpis:
+            return []
+        values = _values(codebook)
+
+        def recorded() -> Iterator[IssuedAction]:
+            if before is not None:
+                return in_order(_made(before, values), self._fleet.name, codebook)
+            parts = [self._recorded(n, end, forked.until) for n, end in ends.items()]
+            return in_order(parts, self._fleet.name, codebook)
+
+        def fork() -> Iterator[IssuedAction]:
+            return in_order(_made(forked.outcome, values), self._fleet.name, codebook)
+
+        return measure(self._question.kpis, recorded, fork)
+
+    def _recorded(self, number: int, end: Head, until: float) -> Iterator[Decision]:
+        view, values, first = self._engine.view(number), _stored_values(self._stored), 0
+        while first < end.actions_next and (batch := view.actions(first, ACTIONS_AT_ONCE)):
+            for issued in batch:
+                for number_of, each in enumerate(decisions(issued.frame, values), issued.first):
+                    if number_of < end.actions_next and each.now <= until:
+                        yield each
+                first = issued.first + issued.count
+
+    def _leads(
+        self, forked: Forked, ends: dict[int, Head]
+    ) -> list[tuple[Difference, list[Lead]]]:
+        outcome, leads = forked.outcome, Leads(self._engine, ends)
+        return [
+            (each, leads.of(each, outcome.missed, outcome.fresh))
+            for each in first_of(outcome.examples)
+        ]
+
+
+def _values(codebook: Codebook) -> Values:
+    return Values(lambda: dict(codebook.schemas()), codebook)
+
+
+def _stored_values(stored: dict[int, Schema]) -> Values:
+    return Values(lambda: stored, None)
+
+
+def _made(outcome: Outcome, values: Values) -> list[list[Decision]]:
+    parts: dict[int, list[Decision]] = {}
+    for _, number, frame in outcome.issued:
+        parts.setdefault(number, []).extend(decisions(frame, values))
+    return list(parts.values())
+
+
+def _compare(old: Outcome, new: Outcome, books: tuple[Codebook, Codebook]) -> None:
+    """Fork with fork: `new` becomes what differs from `old`."""
+    sides = (_values(books[0]), _values(books[1]))
+    found = Decisions(*sides)
+    found.feed(
+        sorted((d for part in _made(old, sides[0]) for d in part), key=lambda d: d.now),
+        sorted((d for part in _made(new, sides[1]) for d in part), key=lambda d: d.now),
+    )
+    found.finish()
+    new.totals, new.counts, new.agents = found.totals, found.counts, found.agents
+    new.times = {name: sorted(times) for name, times in found.times.items()}
+    new.examples = found.examples()
+    new.letters[0].extend(old.letters[1])
+    new.states = compare_states(
+        old.records, new.records, sides, lambda record: True, lambda record: False
+    )

@@ -1,0 +1,148 @@
+"""What was committed, beside what a replay makes: actions, messages and dead letters in order."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import NamedTuple, cast
+
+from holdfast.engine.port import View
+from holdfast.model.keys import Layout
+from holdfast.stepping.commit import Issued, Letter
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.rows import read_raw_payload
+
+FRAMES_AT_ONCE = 256
+EVENTS_AT_ONCE = 65_536
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+class Output(NamedTuple):
+    """An action or a message: where it came from and where it goes, and what it is."""
+
+    agent: str  # that made it
+    key: str
+    about: tuple[object, ...]  # everything beside the payload
+    schema: int
+    row: bytes
+
+
+_ACTION = ("version", "index", "now", "undoes", "why")
+_MESSAGE = ("agent", "key", "hops", "event_time")
+
+
+def actions_in(frame: bytes) -> list[Output]:
+    return _outputs(Frame.decode(frame), ("agent", "key"), _ACTION)
+
+
+def messages_in(frame: Frame) -> list[Output]:
+    return _outputs(frame, ("from_agent", "from_key"), _MESSAGE)
+
+
+def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
+    agents, keys = (cast(list[str], frame.values(name)) for name in maker)
+    nothing: list[object] = [None] * frame.count
+    about = zip(*(frame.values(name) or nothing for name in names), strict=True)
+    rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
+    return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]
+
+
+class ActionFeed:
+    """The actions a partition has issued, from a number on, as far as retention has kept them."""
+
+    def __init__(self, view: View, first: int) -> None:
+        self._view = view
+        self._next = first
+        self._waiting: deque[Issued] = deque()
+
+    def beside(
+        self, first: int, made: Issued | None, noted: int | None
+    ) -> Iterator[tuple[Output | None, Output | None]]:
+        """Pairs of recorded and made actions of one commit, unless they are the same bytes.
+
+        `noted` is how many the commit had; without a note they are paired by their numbers.
+        """
+        issued = self._peek()
+        if issued is None or issued.first > first:
+            return  # past retention
+        if made is not None and issued.frame == made.frame:
+            self._waiting.popleft()
+            return
+        ours = [] if made is None else actions_in(made.frame)
+        count = len(ours) if noted is None else noted
+        yield from zip_longest(self._take(first, first + count), ours)
+
+    def _take(self, first: int, stop: int) -> list[Output]:
+        found: list[Output] = []
+        while (issued := self._peek()) is not None and issued.first < stop:
+            rows = enumerate(actions_in(issued.frame), start=issued.first)
+            found += [one for number, one in rows if first <= number < stop]
+            if issued.first + issued.count > stop:
+                break
+            self._waiting.popleft()
+        return found
+
+    def pop(self) -> Issued | None:
+        return self._waiting.popleft() if self._peek() is not None else None
+
+    def _peek(self) -> Issued | None:
+        if not self._waiting:
+            self._waiting.extend(self._view.actions(self._next, FRAMES_AT_ONCE))
+            if self._waiting:
+                self._next = self._waiting[-1].first + self._waiting[-1].count
+        return self._waiting[0] if self._waiting else None
+
+
+class MessageFeed:
+    """The messages that one partition has taken from another, in order; None at the end.
+
+    They are few against the events around them, and a frame is of one sender's partition.
+    """
+
+    def __init__(self, view: View, layout: Layout, source: int) -> None:
+        self.whole = view.inbox_first() == 0
+        self._rows = self._read(view, layout, source) if self.whole else iter(())
+        self._next: Output | None = None
+
+    def peek(self) -> Output | None:
+        if self._next is None:
+            self._next = next(self._rows, None)
+        return self._next
+
+    def pop(self) -> Output | None:
+        found, self._next = self.peek(), None
+        return found
+
+    @staticmethod
+    def _read(view: View, layout: Layout, source: int) -> Iterator[Output]:
+        position = 0
+        while batch := view.frames(position, EVENTS_AT_ONCE):
+            for stored in batch:
+                position = stored.first + stored.count
+                if b"\xa7message" not in stored.frame[:1000]:
+                    continue
+                frame = Frame.decode(stored.frame)
+                if frame.constant("origin") == "message":
+                    keys = cast(list[str], frame.values("from_key"))
+                    if layout.partition_of(keys[0]) == source:
+                        yield from messages_in(frame)
+
+
+def same_letter(one: Letter, other: Letter) -> bool:
+    """Traces name lines of code, and texts may have addresses of objects: both may differ."""
+    return _comparable(one) == _comparable(other)
+
+
+def _comparable(letter: Letter) -> Letter:
+    error = _ADDRESS.sub("0x", letter.error)
+    return letter._replace(trace="", error=error, schema=0, row=b"")
+
+
+def actions_of(view: View, agent: str, key: str) -> Iterator[Output]:
+    """The actions of one agent that retention has kept, in order."""
+    feed = ActionFeed(view, 0)
+    while (issued := feed.pop()) is not None:
+        if key.encode() in issued.frame:
+            yield from (x for x in actions_in(issued.frame) if (x.agent, x.key) == (agent, key))

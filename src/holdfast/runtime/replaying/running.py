@@ -1,0 +1,65 @@
+"""All partitions of a fleet replayed, each in a process of its own, on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from holdfast.engine.port import Engine
+from holdfast.engine.urls import open_engine
+from holdfast.errors import UsageError
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.replaying.comparing import Comparison, Outcome
+from holdfast.runtime.replaying.feeding import END, Until
+from holdfast.runtime.replaying.history import History, all_slots
+from holdfast.runtime.schemas import codebook_of
+
+
+def partitions(engine: Engine, until: Until = END, only: int | None = None) -> list[int]:
+    """Every partition there ever was, retired ones too; with a position, the one it is of."""
+    numbers = sorted(all_slots(engine.catalog))
+    if until.position is None:
+        return numbers
+    if only is None and len(numbers) > 1:
+        raise UsageError(
+            f"a position is one partition's own, and there are {len(numbers)}: write "
+            f"PARTITION:NUMBER, as in {numbers[-1]}:{until.position}"
+        )
+    if only is not None and only not in numbers:
+        raise UsageError(f"there is no partition {only}: there are 0 to {numbers[-1]}")
+    return numbers if only is None else [only]
+
+
+def compare(engine: Engine, fleet: FleetModel, number: int, until: Until = END) -> Outcome:
+    """One partition, here."""
+    history = History(engine, number)
+    start = history.start()
+    if start is None:
+        return Outcome(number, begins=history.beginning())
+    codebook = codebook_of(fleet, engine.catalog.schemas())
+    return Comparison(fleet, codebook, engine, history, start, until).run()
+
+
+def compare_all(
+    reference: str, url: str, numbers: Sequence[int], until: Until = END
+) -> Iterator[Outcome]:
+    """Outcomes in the order of `numbers`, each as soon as those before it are there."""
+    processes = min(len(numbers), os.cpu_count() or 1)
+    # Spawned: a fork would copy connections of SQLite, which must not be used in two processes.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context) as pool:
+        jobs = [pool.submit(_work, reference, url, number, until) for number in numbers]
+        for job in jobs:
+            yield job.result()
+
+
+def _work(reference: str, url: str, number: int, until: Until) -> Outcome:
+    fleet = load_fleet(reference)
+    engine = open_engine(url, fleet.name)
+    try:
+        return compare(engine, fleet, number, until)
+    finally:
+        engine.close()
