@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.times import parse_time
-from holdfast.errors import UsageError
 from tests.cli.commands import (
     Running,
     children_of,
@@ -155,15 +153,3 @@ def test_mistakes(place: Path) -> None:
     ):
         refused(holdfast_here(*words, cwd=place, code=2), *parts)
     assert not (place / "x").exists()
-
-
-def test_times() -> None:
-    assert parse_time("1800000000.5", 0.0) == 1_800_000_000.5
-    assert parse_time("2027-01-15T08:00:00Z", 0.0) == 1_800_000_000.0
-    assert parse_time("2027-01-15 09:00:00+01:00", 0.0) == 1_800_000_000.0
-    assert parse_time("2027-01-15T08:00:00", 0.0) == 1_800_000_000.0  # UTC unless told
-    for text in ("-2h", "2h ago", "120 min ago", "-7200s"):
-        assert parse_time(text, 10_000.0) == 2_800.0
-    for text in ("2h", "soon", "", "2027-13-01"):
-        with pytest.raises(UsageError, match="is no time"):
-            parse_time(text, 0.0)

@@ -1,5 +1,5 @@
-"""Goal: a directory is captured at one moment, holds nobody up for longer than that, and what it has
-captured stays readable whatever upkeep does meanwhile."""
+"""Goal: a directory is captured at one moment, holds nobody up for longer than that, and what it
+has captured stays readable whatever upkeep does meanwhile."""
 
 from pathlib import Path
 
