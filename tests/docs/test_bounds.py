@@ -68,9 +68,6 @@ INNER = {
     "WAIT_SECONDS_MAX",
     "STRETCH_MAX",
     "_RAW_BYTES_MAX",
-    "STRETCH_MAX",
-    "_RAW_BYTES_MAX",
-    "WAIT_SECONDS_MAX",
     "_ROUTES_MAX",
 }
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)

@@ -14,7 +14,7 @@ from holdfast.model.event import Action, Event
 from holdfast.model.keys import is_key, shortened, why_not_a_name
 from holdfast.model.references import calls_in, references
 from holdfast.model.schema import Schema
-from holdfast.model.undoing import result_of
+from holdfast.model.undoing import result_of, undo_of
 
 
 class FleetModel:
@@ -89,17 +89,17 @@ class FleetModel:
         waiting = list(self.actions.values())
         while waiting:
             action = waiting.pop()
-            result = result_of(action, self.actions)
-            if result is None or result is Action:
-                continue
+            result = result_of(action, self.actions) or Action
             if not (isinstance(result, type) and issubclass(result, Action)):
                 place = action.__holdfast__.place
                 raise place.error(
                     f"{action.__name__}.undo returns {shortened(result)}: it has to be an Action"
                 )
-            if self.actions.get(result.__name__) is not result:
-                self.adopt(result)
-                waiting.append(result)
+            # An undo that only promises some Action says in its code which.
+            for made in ({result} - {Action}) | set(references([undo_of(action)], action)):
+                if issubclass(made, Action) and self.actions.get(made.__name__) is not made:
+                    self.adopt(made)
+                    waiting.append(made)
 
     def schemas(self) -> list[Schema]:
         """Every schema the fleet's data needs: states, events, actions, each sorted by name."""
