@@ -129,7 +129,7 @@ def test_from_a_snapshot_and_from_a_time(place: Path) -> None:
     words = ["fork", "same.py", "--data", "data", "--json", "t.json", "--from", "1:500"]
     done = holdfast_here(*words, "--baseline", "same.py", cwd=place)
     report = json.loads((place / "t.json").read_text())
-    assert 0 < report["inputs"]
+    assert report["inputs"] > 0
     assert report["different"] == 0
     assert report["start"].startswith("a time")
 
@@ -153,7 +153,19 @@ def test_from_a_snapshot_and_from_a_time(place: Path) -> None:
     ],
 )
 def test_mistakes_get_one_line(place: Path, words: list[str], parts: list[str]) -> None:
-    refused(holdfast_here("fork", *words, "--data", "data", "--jobs", 1, cwd=place, code=2 if words[0] != "other.py" else 3), *parts)
+    refused(
+        holdfast_here(
+            "fork",
+            *words,
+            "--data",
+            "data",
+            "--jobs",
+            1,
+            cwd=place,
+            code=2 if words[0] != "other.py" else 3,
+        ),
+        *parts,
+    )
 
 
 def test_history_that_retention_has_cut(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ ROWS_SHOWN = 15
 @click.option("--until", metavar="WHERE", help="TIME or POSITION to end at. Default: now.")
 @click.option("--agents", default="", metavar="LIST", help="Only these: 'Drone/d-1,Drone/t*'.")
 @click.option("--baseline", metavar="FILE", help="Compare with a fork of this code instead.")
-@click.option("--kpi", "kpis", multiple=True, metavar="MODULE:FUNCTION", help="A figure to compare.")
+@click.option(
+    "--kpi", "kpis", multiple=True, metavar="MODULE:FUNCTION", help="A figure to compare."
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the report as one page.")
 @click.option(
@@ -131,10 +133,14 @@ def show(report: Report) -> None:
         print_table(titles, [_counts(row) for row in report.actions])
     for kpi in report.kpis:
         change = kpi.fork - kpi.recorded
-        click.echo(f"kpi {text_of(kpi.name)}: {kpi.recorded:g} recorded, {kpi.fork:g} fork ({change:+g})")
+        click.echo(
+            f"kpi {text_of(kpi.name)}: {kpi.recorded:g} recorded, {kpi.fork:g} fork ({change:+g})"
+        )
     _show_differences(report)
     _show_rest(report)
-    verdict = f"{report.different:,} of {report.decisions:,} decisions differ ({report.percent:.2f} %)"
+    verdict = (
+        f"{report.different:,} of {report.decisions:,} decisions differ ({report.percent:.2f} %)"
+    )
     same = not report.different and not report.states.differing and not _letters_differ(report)
     click.echo("no difference" if same else verdict)
 
@@ -182,7 +188,8 @@ def _show_rest(report: Report) -> None:
         fields = ", ".join(f"{name} {count:,}" for name, count in states.fields.items())
         click.echo(text_of(f"states: {states.differing:,} of {states.compared:,} differ: {fields}"))
         for row in states.examples[:3]:
-            click.echo(text_of(f"  {row.agent} {row.field}: {text_of(row.recorded)} recorded, {text_of(row.fork)} fork"))
+            values = f"{text_of(row.recorded)} recorded, {text_of(row.fork)} fork"
+            click.echo(text_of(f"  {row.agent} {row.field}: {values}"))
     if states.unknown:
         click.echo(f"states: {states.unknown:,} changed after the end of the fork: not compared")
     if states.new_fields:
@@ -200,4 +207,5 @@ def _show_rest(report: Report) -> None:
             f"{others.only_fork:,} only in the fork"
         )
     for call in report.calls_unanswered[:ROWS_SHOWN]:
-        click.echo(text_of(f"call without a recorded reply: {call.function} by {call.agent}, {call.count:,} times"))
+        what = f"{call.function} by {call.agent}, {call.count:,} times"
+        click.echo(text_of(f"call without a recorded reply: {what}"))

@@ -18,9 +18,9 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
 from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.reading import Rang, inputs_of, partitions_of
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Commit, Letter, Record
 from holdfast.stepping.inputs import Inputs, read_inputs
-from holdfast.runtime.schemas import codebook_of
 from holdfast.testing.bench import Bench
 
 

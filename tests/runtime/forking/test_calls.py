@@ -1,4 +1,4 @@
-"""Goal: calls in a fork take the recorded replies; what has none is listed, and can be made fail."""
+"""Goal: calls in a fork take recorded replies; what has none is listed, and can be made fail."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from holdfast import Action, Agent, CallFailed, Context, Event, Fleet, call, on
 from holdfast.engine.port import Parcel
+from holdfast.model.calls import digest_of
 from holdfast.runtime.forking.fork import Options
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.inputs import reply_frame
-from holdfast.model.calls import digest_of
 from tests.runtime.forking.recordings import differences, forked
 from tests.runtime.semantics import World, opened
 

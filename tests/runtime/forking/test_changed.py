@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, SchemaError, WrongFleet, on
 from holdfast.runtime.forking.fork import Options
-from holdfast.runtime.forking.track import MESSAGE_SECONDS
+from holdfast.runtime.forking.mailbox import MESSAGE_SECONDS
 from tests.runtime.forking.recordings import differences, forked
 from tests.runtime.semantics import World, opened
 

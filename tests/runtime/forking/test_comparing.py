@@ -29,7 +29,11 @@ def made(*rows: tuple[float, int]) -> list[Decision]:
         # One more at the beginning leaves the others what they are.
         ([(1.0, 5), (2.0, 6), (3.0, 7)], [(0.5, 1), (1.0, 5), (2.0, 6), (3.0, 7)], {"new": 1}),
         # Between partners the rest is paired in order.
-        ([(1.0, 5), (2.0, 6), (4.0, 7)], [(1.0, 5), (2.5, 6), (3.0, 9), (4.0, 7)], {"moved": 1, "new": 1}),
+        (
+            [(1.0, 5), (2.0, 6), (4.0, 7)],
+            [(1.0, 5), (2.5, 6), (3.0, 9), (4.0, 7)],
+            {"moved": 1, "new": 1},
+        ),
         ([(1.0, 5), (1.0, 6)], [(1.0, 5)], {"missing": 1}),
     ],
 )
@@ -44,9 +48,7 @@ def test_pairs(
     found = Decisions(values, values)
     last = 0.0
     for until in [9.0] if at_once else [0.7, 1.2, 2.2, 2.7, 9.0]:
-        parts = [
-            [d for d in made(*rows) if last < d.now <= until] for rows in (recorded, fork)
-        ]
+        parts = [[d for d in made(*rows) if last < d.now <= until] for rows in (recorded, fork)]
         found.feed(*parts)
         last = until
     found.finish()

@@ -64,7 +64,7 @@ def test_to_a_time(tmp_path: Path) -> None:
         found = forked(world, yard.fleet, Options(until=at))
         assert differences(found) == {}
         whole = forked(world, yard.fleet).outcome
-        assert 0 < sum(n for n, _ in found.outcome.totals.values())
+        assert sum(n for n, _ in found.outcome.totals.values()) > 0
         assert found.outcome.inputs < whole.inputs
         assert found.outcome.states.unknown > 0
 
@@ -85,7 +85,7 @@ def test_only_some_agents(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
     with recorded_yard(4, tmp_path, sends=10) as world:
-        with pytest.raises(UsageError, match="no agent 'Robbot'.*did you mean Robot"):
+        with pytest.raises(UsageError, match=r"no agent 'Robbot'.*did you mean Robot"):
             forked(world, yard.fleet, Options(agents="Robbot/r-1"))
         with pytest.raises(UsageError, match=r"'Robot' names no agents: write Drone/d-1"):
             forked(world, yard.fleet, Options(agents="Robot"))

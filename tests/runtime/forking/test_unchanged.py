@@ -42,7 +42,9 @@ def test_partitions_that_have_not_folded_everything(tmp_path: Path) -> None:
             world.clock.pass_time(0.3)
 
 
-def test_rounds_of_any_length_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_of_any_length_give_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with recorded_yard(5, tmp_path) as world:
         for seconds in (0.01, 3.0):
             monkeypatch.setattr(

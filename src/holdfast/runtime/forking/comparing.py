@@ -17,8 +17,8 @@ from holdfast.runtime.forking.values import Values
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.rows import read_raw_payload
 
-KINDS = ("missing", "new", "changed", "moved")
 Kind = Literal["missing", "new", "changed", "moved"]
+KINDS: tuple[Kind, ...] = ("missing", "new", "changed", "moved")
 EXAMPLES_KEPT = 200  # the first of each kind and class of action
 GAP_ACTIONS = 1_000  # so many wait for a partner; the oldest of more have none
 
@@ -31,7 +31,7 @@ class Decision(NamedTuple):
     name: str
     now: float
     version: int
-    index: int
+    place: int  # among those of one event
     schema: int
     row: bytes
 
@@ -72,7 +72,7 @@ class _Gap:
 
 
 class Decisions:
-    """Compares as both runs go on. What is fed has to be complete up to some time, on both sides."""
+    """Compares as both runs go on. Both sides have to be fed up to the same time."""
 
     def __init__(self, recorded: Values, fork: Values) -> None:
         self._values = (recorded, fork)

@@ -81,8 +81,8 @@ class Elsewhere:
         code = self._process.wait()
         return DamagedData(
             f"a process of the fork ended with {code} while it folded partitions "
-            f"{', '.join(map(str, self.partitions))}: the candidate ends its process on some event; "
-            "--jobs 1 shows where"
+            f"{', '.join(map(str, self.partitions))}: the candidate ends its process on some "
+            "event; --jobs 1 shows where"
         )
 
     def end(self) -> None:
@@ -121,8 +121,10 @@ def serve(line: Connection) -> None:
             try:
                 result = getattr(workshop, method)(*arguments)
             except HoldfastError as error:
-                result = type(error)(*error.args) if type(error).__init__ is Exception.__init__ else (
-                    DamagedData(str(error))
+                result = (
+                    type(error)(*error.args)
+                    if type(error).__init__ is Exception.__init__
+                    else (DamagedData(str(error)))
                 )
         line.send(result)
 

@@ -16,10 +16,11 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout, slot_of
 from holdfast.runtime.forking.choosing import chosen_of
 from holdfast.runtime.forking.crew import Elsewhere, Here, Setup
+from holdfast.runtime.forking.mailbox import Stray
 from holdfast.runtime.forking.outcome import together
 from holdfast.runtime.forking.rounds import Rounds, ask_all
 from holdfast.runtime.forking.starting import BEGINNING, StartingPoint
-from holdfast.runtime.forking.track import LetterName, Message, Reply
+from holdfast.runtime.forking.track import LetterName
 from holdfast.runtime.forking.workshop import Begin, Outcome, Plan, Workshop
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import check_classes
@@ -131,19 +132,15 @@ class _Inherited:
 
     records: list[Record] = field(default_factory=list)
     letters: list[tuple[LetterName, Letter]] = field(default_factory=list)
-    strays: list[Message | Reply] = field(default_factory=list)
+    strays: list[Stray] = field(default_factory=list)
 
     def of(self, slots: range, head: Head) -> Begin:
         return Begin(
             head,
             [inheritance.moved(r) for r in self.records if slot_of(r.key) in slots],
             [each for each in self.letters if slot_of(each[1].key) in slots],
-            [m for m in self.strays if slot_of(_receiver(m)) in slots],
+            [m for m in self.strays if slot_of(m.receiver[1]) in slots],
         )
-
-
-def _receiver(message: Message | Reply) -> str:
-    return message.key if isinstance(message, Reply) else message.twin.key
 
 
 def _run(
@@ -179,7 +176,7 @@ def _run(
         for left in cast(list[dict[str, list[object]]], ask_all(members, "close")):
             inherited.records += cast(list[Record], left["records"])
             inherited.letters += cast(list[tuple[LetterName, Letter]], left["letters"])
-            inherited.strays += cast(list[Message | Reply], left["strays"])
+            inherited.strays += cast(list[Stray], left["strays"])
     outcome = together(cast(list[Outcome], ask_all(members, "finish")))
     seconds = time.monotonic() - started
     until = min(plan.until, max(head.now for head in plan.ends.values()))

@@ -93,7 +93,7 @@ def in_order(
             agent=each.agent,
             key=each.key,
             action=codebook.reader_of(each.schema).row(each.row),
-            id=action_id(fleet, each.agent, each.key, each.version, each.index),
+            id=action_id(fleet, each.agent, each.key, each.version, each.place),
             now=each.now,
             expires_at=None if expires is None else each.now + float(str(expires)),
             priority=str(schema.options.get("priority", "normal")),

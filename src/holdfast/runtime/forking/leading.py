@@ -19,7 +19,7 @@ from holdfast.stepping.script import read_firings
 INPUTS_SHOWN = 6
 DIFFERENCES_SHOWN = 12
 PAGE = 4_096
-PAGES_MAX = 64  # so far back the inputs of an agent are looked for
+PAGES_READ = 64  # so far back the inputs of an agent are looked for
 
 
 class Lead(msgspec.Struct):
@@ -39,9 +39,7 @@ class Leads:
         self._ends = ends
         self._plain = Untyped(engine.catalog.schemas)
 
-    def of(
-        self, difference: Difference, missed: Iterable[Gap], fresh: Iterable[Gap]
-    ) -> list[Lead]:
+    def of(self, difference: Difference, missed: Iterable[Gap], fresh: Iterable[Gap]) -> list[Lead]:
         agent, key, now = difference.agent, difference.key, difference.now
         gone = {(g.position, g.what) for g in missed if (g.agent, g.key) == (agent, key)}
         found: list[Lead] = []
@@ -65,7 +63,7 @@ class Leads:
         view, end = self._engine.view(number), self._ends[number].position
         found: list[Lead] = []
         stop = min(end, _position_after(view, now, end))
-        for _ in range(PAGES_MAX):
+        for _ in range(PAGES_READ):
             if stop <= 0 or len(found) >= INPUTS_SHOWN:
                 break
             first = max(0, stop - PAGE)
@@ -84,9 +82,7 @@ class Leads:
             payload = read_raw_payload(frame) if "schema" in frame else None
             for i in rows:
                 plain = Plain(origin, {}) if payload is None else self._plain(*payload[i])
-                found.append(
-                    Lead(stored.stamp, stored.first + i, origin, plain.name, plain.values)
-                )
+                found.append(Lead(stored.stamp, stored.first + i, origin, plain.name, plain.values))
         return found
 
     def _firings(self, number: int, view: View, agent: str, key: str, now: float) -> list[Lead]:
@@ -101,7 +97,7 @@ class Leads:
                 high = middle
         found: list[Lead] = []
         stop = low
-        for _ in range(PAGES_MAX):
+        for _ in range(PAGES_READ):
             if stop <= 0 or len(found) >= INPUTS_SHOWN:
                 break
             first = max(0, stop - PAGE)

@@ -97,10 +97,12 @@ def _tiles(report: Report) -> str:
         ),
         (f"{letters:,}", "new dead letters", letters),
     ]
-    return '<div class="tiles">' + "".join(
-        f'<div class="tile {"bad" if wrong else "good"}"><b>{number}</b><span>{text}</span></div>'
+    shown = "".join(
+        f'<div class="tile {mood}"><b>{number}</b><span>{text}</span></div>'
         for number, text, wrong in tiles
-    ) + "</div>"
+        for mood in ["bad" if wrong else "good"]
+    )
+    return f'<div class="tiles">{shown}</div>'
 
 
 def _section(title: str, body: str) -> str:
@@ -115,7 +117,7 @@ def _timeline(report: Report) -> tuple[float, float, dict[str, list[int]]]:
 def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
     """The first `words` columns are text, the others numbers."""
     head = "".join(
-        f'<th{"" if i < words else " class=n"}>{escape(t)}</th>' for i, t in enumerate(titles)
+        f"<th{'' if i < words else ' class=n'}>{escape(t)}</th>" for i, t in enumerate(titles)
     )
     body = "".join(
         "<tr>"
@@ -203,7 +205,8 @@ def _states(report: Report) -> str:
     text = f'<p class="none">{escape(" ".join(notes))}</p>'
     if not states.fields:
         return text
-    fields = _table(("field", "agents"), sorted(states.fields.items(), key=lambda f: (-f[1], f[0])))
+    often = sorted(states.fields, key=lambda name: (-states.fields[name], name))
+    fields = _table(("field", "agents"), [(name, states.fields[name]) for name in often])
     rows = [(e.agent, e.field, [e.recorded], [e.fork]) for e in states.examples[:12]]
     examples = _table(("agent", "field", "recorded", "fork"), rows, words=4)
     return f"{text}{fields}<div style='height:14px'></div>{examples}"

@@ -36,8 +36,9 @@ def over_time(since: float, bucket_seconds: float, counts: dict[str, list[int]])
                 tall = row[i] / most * plot_height
                 y = 10 + plot_height - (base / most * plot_height) - tall
                 at = _clock(since + i * bucket_seconds, bucket_seconds)
+                wide = max(1.0, step - 1.5)
                 shapes.append(
-                    f'<rect x="{left + i * step:.1f}" y="{y:.1f}" width="{max(1.0, step - 1.5):.1f}" '
+                    f'<rect x="{left + i * step:.1f}" y="{y:.1f}" width="{wide:.1f}" '
                     f'height="{tall:.1f}" fill="{colour}"><title>{escape(name)}: {row[i]:,} from '
                     f"{at}</title></rect>"
                 )
@@ -89,7 +90,8 @@ def stacked(bars: Sequence[Bar]) -> str:
             x += wide
         shapes.append(f'<text x="{x + 6:.1f}" y="{y + 15}">{total:,}</text>')
     legend = "".join(f'<span><i style="background:{c}"></i>{k}</span>' for k, c in COLOURS.items())
-    return f'{_svg(len(bars) * row + 8, shapes, "differences per action")}<p class="legend">{legend}</p>'
+    plot = _svg(len(bars) * row + 8, shapes, "differences per action")
+    return f'{plot}<p class="legend">{legend}</p>'
 
 
 def pairs(rows: Sequence[tuple[str, float, float]]) -> str:
@@ -104,7 +106,8 @@ def pairs(rows: Sequence[tuple[str, float, float]]) -> str:
         for j, (value, colour) in enumerate(((recorded, "#94a3b8"), (fork, "#2563eb"))):
             wide = abs(value) / most * (WIDTH - left - right) if value == value else 0.0
             shapes.append(
-                f'<rect x="{left}" y="{y + j * 18}" width="{wide:.1f}" height="15" fill="{colour}"/>'
+                f'<rect x="{left}" y="{y + j * 18}" width="{wide:.1f}" height="15" '
+                f'fill="{colour}"/>'
                 f'<text x="{left + wide + 6:.1f}" y="{y + j * 18 + 12}">{value:,.6g}</text>'
             )
     legend = (

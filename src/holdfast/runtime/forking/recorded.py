@@ -163,7 +163,7 @@ class Recorded:
         if not self._more:
             return False
         frames = self.history.view.frames(self._position, EVENTS_AT_ONCE)
-        if frames and frames[0].first > self._position or (
+        if (frames and frames[0].first > self._position) or (
             not frames and self._position < self._end
         ):
             raise self.history._gone(self._position)
@@ -244,7 +244,6 @@ class Recorded:
             twin = Twin(sender, sender_key, agent, key, names[schema], now)
             slots.append(Slot(twin, partition_of(sender_key), given))
         return slots
-
 
     def _was_sent(self, source: int, position: int, now: float) -> bool:
         """Before the fork began."""

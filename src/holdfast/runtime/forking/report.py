@@ -233,9 +233,9 @@ def _letter_key(letter: LetterNote) -> tuple[str, str, str, float, str]:
     return (letter.agent, letter.key, letter.event, letter.now, letter.error)
 
 
-def _letter_rows(letters: Sequence[LetterNote], wanted: Counter[tuple[str, str, str, float, str]]) -> (
-    list[LetterRow]
-):
+def _letter_rows(
+    letters: Sequence[LetterNote], wanted: Counter[tuple[str, str, str, float, str]]
+) -> list[LetterRow]:
     found = [each for each in letters if _letter_key(each) in wanted][:EXAMPLES_LISTED]
     return [LetterRow(f"{e.agent}/{e.key}", e.event, e.now, e.error) for e in found]
 

@@ -10,8 +10,9 @@ times or clocks that disagree, the earliest of their places stays empty.
 Messages without a twin have to be taken at their time by a partition that may be past it already.
 So the round ends at the first arrival of such a message; partitions that went further go back to
 the beginning of the round and fold it again. So they do where a state turns out to have a wrong
-type, which is noticed at the end of a round and spoils what was sent before. Rounds grow while no such messages come, and shrink
-towards MESSAGE_SECONDS, the least time between cause and arrival, where they do.
+type, which is noticed at the end of a round and spoils what was sent before. Rounds grow while no
+such messages come, and shrink towards MESSAGE_SECONDS, the least time between cause and arrival,
+where they do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from holdfast.runtime.forking.track import MESSAGE_SECONDS, Blocked, Parcel, Track
+from holdfast.runtime.forking.mailbox import MESSAGE_SECONDS, Parcel
+from holdfast.runtime.forking.track import Blocked, Track
 
 ROUND_SECONDS_FIRST = 0.25
 ROUND_SECONDS_LONGEST = 600.0
@@ -74,7 +76,7 @@ class Tracks:
         foreign: list[Parcel] = []
         moved = False
         for parcel in parcels:
-            self.tracks[parcel.destination].receive(parcel)
+            self.tracks[parcel.destination].mailbox.receive(parcel)
             moved = True
         if abandon is not None and abandon in self.tracks:
             self.tracks[abandon].abandon()
@@ -92,7 +94,7 @@ class Tracks:
                         if here is None:
                             foreign.append(parcel)
                         else:
-                            here.receive(parcel)
+                            here.mailbox.receive(parcel)
                 elif track.frontier != before:
                     going = moved = True
         return Progress(
@@ -111,7 +113,7 @@ class Tracks:
             track.roll_back(spoiled)
 
     def _stray(self) -> float:
-        fresh = (m.arrival for track in self.tracks.values() for m in track.fresh)
+        fresh = (m.arrival for track in self.tracks.values() for m in track.mailbox.fresh)
         return min(fresh, default=math.inf)
 
 

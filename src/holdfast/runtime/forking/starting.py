@@ -1,8 +1,8 @@
 """Where a fork begins: at the beginning of history, at a snapshot, or at a time.
 
 A fork needs production's agents as they were where it takes over. A snapshot has them. For a time
-they come from the newest snapshot before it (the fork then begins at that snapshot), or from folding
-history up to that time with the code that ran, if `--baseline` names it.
+they come from the newest snapshot before it (the fork then begins at that snapshot), or from
+folding history up to that time with the code that ran, if `--baseline` names it.
 """
 
 from __future__ import annotations

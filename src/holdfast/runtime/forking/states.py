@@ -32,6 +32,9 @@ class States(NamedTuple):
     examples: list[StateDifference]
 
 
+NO_STATES = States(0, 0, [], {}, [], [])
+
+
 def compare_states(
     recorded: Iterable[Record],
     fork: Iterable[Record],
@@ -92,6 +95,8 @@ def _differences(
     for field in dict.fromkeys([*ours, *theirs]):
         if field not in ours and not field.startswith("("):
             new_fields.add(f"{agent}.{field}")
-        elif not equal(ours.get(field), theirs.get(field)) and (ours.get(field) or theirs.get(field)):
+        elif not equal(ours.get(field), theirs.get(field)) and (
+            ours.get(field) or theirs.get(field)
+        ):
             found.append(StateDifference(agent, key, field, ours.get(field), theirs.get(field)))
     return found

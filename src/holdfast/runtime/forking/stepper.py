@@ -255,9 +255,7 @@ class ForkStepper(Stepper):
         self.batch += 1
         self.head, self.sent_next = self._origin[0], dict(self._origin[1])
 
-    def _commit(
-        self, fold: CarefulFold, relayed: dict[int, int], condemned: str = ""
-    ) -> Commit:
+    def _commit(self, fold: CarefulFold, relayed: dict[int, int], condemned: str = "") -> Commit:
         for cell in (*self.touched, *fold.expired):
             self._before.setdefault(cell, cell.saved)
         return super()._commit(fold, relayed, condemned)

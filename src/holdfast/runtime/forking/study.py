@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.engine.port import Engine
 from holdfast.blob.urls import open_blob
+from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine, parse
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
@@ -163,9 +163,7 @@ class _Study:
                         yield each
                 first = issued.first + issued.count
 
-    def _leads(
-        self, forked: Forked, ends: dict[int, Head]
-    ) -> list[tuple[Difference, list[Lead]]]:
+    def _leads(self, forked: Forked, ends: dict[int, Head]) -> list[tuple[Difference, list[Lead]]]:
         outcome, leads = forked.outcome, Leads(self._engine, ends)
         return [
             (each, leads.of(each, outcome.missed, outcome.fresh))

@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
-
-from holdfast.model.calls import CallFailed, digest_of
-from holdfast.model.context import Sender
-from holdfast.model.event import Event
-from holdfast.runtime.forking.recorded import Asked, Piece, Recorded, Slot, Twin
+from holdfast.runtime.forking.mailbox import (
+    Mailbox,
+    Message,
+    Parcel,
+    Reply,
+    Stray,
+    input_of,
+    inputs_of,
+)
+from holdfast.runtime.forking.recorded import Piece, Recorded, Slot
 from holdfast.runtime.forking.stepper import ForkStepper, Item, Rings, Tick, TimerId
-from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Call, Commit, Issued, Letter
-from holdfast.stepping.inputs import Answered, Inputs, StoredFrame, read_inputs
+from holdfast.stepping.commit import Commit, Issued, Letter
+from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.script import Firing
 
-Pair = tuple[str, str, str, str]  # sender and receiver
 LetterName = tuple[str, str, int, float]  # agent, key, position, event time
-MESSAGE_SECONDS = 0.01  # how long a message takes that production did not send
 EVENTS_PER_STEP = 32_768
 STRICT_ROUNDS = 8
-
-
-class Parcel(NamedTuple):
-    """Messages of one commit from one partition to another, numbered from `first`."""
-
-    source: int
-    destination: int
-    first: int
-    count: int
-    frame: bytes
-
-
-class Message(NamedTuple):
-    """Compared from left to right where it has no twin: the order of arrival."""
-
-    arrival: float
-    source: int
-    number: int
-    twin: Twin
-    event: Event
-    hops: int
-
-
-class Reply(NamedTuple):
-    """An answer to a call, at a time that is not recorded. Ordered as messages are."""
-
-    arrival: float
-    source: int
-    number: int
-    agent: str
-    key: str
-    answered: Answered
-    event: Event
 
 
 class Blocked(NamedTuple):
@@ -100,14 +67,8 @@ class _Mark:
     position: int
     now: float
     ticked: float
-    pool: dict[Twin, list[Message]]
-    strays: list[Message | Reply]
-    unclaimed: dict[Asked, list[Event]]
-    last: dict[Pair, tuple[float, bool]]
     pieces: list[Piece] = field(default_factory=list)
     firings: list[Firing] = field(default_factory=list)
-    places: list[tuple[Twin, float]] = field(default_factory=list)
-    calls: list[tuple[str, Call | None]] = field(default_factory=list)  # closed; None: made
     letters: list[tuple[LetterName, Letter, bool]] = field(default_factory=list)  # was it buried
 
 
@@ -117,31 +78,24 @@ class Track:
         number: int,
         stepper: ForkStepper,
         recorded: Recorded,
-        codebook: Codebook,
+        mailbox: Mailbox,
         end: float,
     ) -> None:
         self.number = number
         self.stepper = stepper
         self.recorded = recorded
+        self.mailbox = mailbox
         self.end = end  # the time of the last input that is folded
         self.made = Made()
         self.blocked: Blocked | None = None
         self.frontier = -math.inf  # nothing that is still to come is before this time
-        self.fresh: list[Message | Reply] = []  # of this round, without a twin
         self.letters: dict[LetterName, list[Letter]] = {}  # that wait
         self.production_letters: dict[int, Letter] = {}
         self.letters_first = stepper.head.letters_next  # earlier ones were there at the start
-        self._codebook = codebook
         self._row = 0  # how much of the first piece is taken
         self._position = stepper.head.position
         self._now = stepper.head.now
         self._ticked = -math.inf
-        self._pool: dict[Twin, list[Message]] = {}
-        self._strays: list[Message | Reply] = []
-        self._unclaimed: dict[Asked, list[Event]] = {}  # recorded replies that came too early
-        self.called: dict[str, Call] = {}  # open calls that were made in the fork
-        self.calls_fail = False
-        self._last: dict[Pair, tuple[float, bool]] = {}  # when the last message arrives: stray?
         self._since = -math.inf
         self._strict_rounds = 0
         self._abandoned = -1  # a position whose message nobody waits for any more
@@ -151,35 +105,24 @@ class Track:
 
     def begin(self, since: float) -> None:
         self._since = since
-        self._mark = self._marked()
         # Where events fail they tend to fail again: then one way is cheaper than two.
         self._strict_rounds = STRICT_ROUNDS if self.stepper.strict else self._strict_rounds - 1
-        self.stepper.remember(strict=self._strict_rounds > 0)
+        self._start(strict=self._strict_rounds > 0)
+
+    def _start(self, *, strict: bool) -> None:
+        self._mark = self._marked()
+        self.mailbox.begin(self._since, self._now)
+        self.stepper.remember(strict=strict)
         self.made = Made()
 
     def _marked(self) -> _Mark:
-        pool = {twin: list(waiting) for twin, waiting in self._pool.items()}
-        # Whatever comes next comes behind what came before this time anyway.
-        self._last = {pair: at for pair, at in self._last.items() if at[0] >= self._now}
-        return _Mark(
-            self._row,
-            self._position,
-            self._now,
-            self._ticked,
-            pool,
-            list(self._strays),
-            {asked: list(events) for asked, events in self._unclaimed.items()},
-            dict(self._last),
-        )
+        return _Mark(self._row, self._position, self._now, self._ticked)
 
     def keep(self) -> Made:
-        for message in self.fresh:
-            heapq.heappush(self._strays, message)
-            if isinstance(message, Message):
-                twin = message.twin
-                what = f"message {twin.event}"
-                self.made.fresh.append(Gap(twin.agent, twin.key, what, message.arrival, -1))
-        self.fresh = []
+        for stray in self.mailbox.keep():
+            if isinstance(stray, Message):
+                gap = Gap(*stray.receiver, f"message {stray.twin.event}", stray.arrival, -1)
+                self.made.fresh.append(gap)
         return self.made
 
     def roll_back(self, spoiled: bool) -> None:
@@ -187,28 +130,18 @@ class Track:
         far beyond its end anybody went."""
         mark, strict = self._mark, spoiled and self.stepper.spoiled
         self.stepper.roll_back()
+        self.mailbox.roll_back()
         self.recorded.pieces.extendleft(reversed(mark.pieces))
         self.recorded.firings.extendleft(reversed(mark.firings))
-        for twin, stamp in reversed(mark.places):
-            self.recorded.give_back(twin, stamp)
         for name, letter, buried in reversed(mark.letters):
             if buried:
                 self.letters[name].pop()
             else:
                 self.letters[name].insert(0, letter)
         self._row, self._position, self._now = mark.row, mark.position, mark.now
-        self._ticked, self._pool, self._strays = mark.ticked, mark.pool, mark.strays
-        self._last, self._unclaimed = mark.last, mark.unclaimed
-        for id, call in reversed(mark.calls):
-            if call is None:
-                del self.called[id]
-            else:
-                self.called[id] = call
-        self.fresh, self.blocked, self.frontier = [], None, self._now
-        self._abandoned = -1
-        self._mark = self._marked()
-        self.stepper.remember(strict=strict or self._strict_rounds > 0)
-        self.made = Made()
+        self._ticked, self._abandoned = mark.ticked, -1
+        self.blocked, self.frontier = None, self._now
+        self._start(strict=strict or self._strict_rounds > 0)
 
     @property
     def furthest(self) -> float:
@@ -220,52 +153,9 @@ class Track:
     def next_time(self) -> float:
         """When something happens next; infinite at the end."""
         due = self.stepper.agenda.next_due
-        times = [self._time_of_next(), self._strays[0].arrival if self._strays else math.inf]
+        times = [self._time_of_next(), self.mailbox.next_arrival]
         earliest = min(times if due is None else [*times, max(due, self._now)])
         return earliest if earliest <= self.end else math.inf
-
-    @property
-    def strays(self) -> list[Message | Reply]:
-        """Messages without a twin that have not been taken."""
-        return self._strays
-
-    def take_strays(self, messages: Iterable[Message | Reply]) -> None:
-        for message in messages:
-            heapq.heappush(self._strays, message)
-
-    # Messages that come in.
-
-    def receive(self, parcel: Parcel) -> None:
-        stored = StoredFrame(0, parcel.count, 0.0, parcel.frame)
-        inputs = read_inputs(stored, self._codebook)
-        assert inputs.senders is not None
-        assert inputs.event_times is not None
-        assert inputs.hops is not None
-        chosen = self.recorded.chosen
-        for i, event in enumerate(inputs.events):
-            sender, now = inputs.senders[i], inputs.event_times[i]
-            name = type(event).__name__
-            twin = Twin(sender.agent, sender.key, inputs.agents[i], inputs.keys[i], name, now)
-            if chosen is not None and not chosen(twin.agent, twin.key):
-                continue
-            self._expect(twin, parcel.source, parcel.first + i, event, inputs.hops[i])
-
-    def _expect(self, twin: Twin, source: int, number: int, event: Event, hops: int) -> None:
-        """Give a message its place, behind those of the same sender to the same receiver."""
-        pair = twin[:4]
-        last, stray = self._last.get(pair, (-math.inf, False))
-        place = self.recorded.place_of(twin, source)
-        if place is not None and (place > last or (place == last and not stray)):
-            self._mark.places.append((twin, self.recorded.take(twin)))
-            self._last[pair] = (place, False)
-            message = Message(place, source, number, twin, event, hops)
-            self._pool.setdefault(twin, []).append(message)
-            return
-        arrival = max(twin.now + MESSAGE_SECONDS, last)
-        if arrival <= self._since:  # by clocks that disagree
-            arrival = self._since + MESSAGE_SECONDS
-        self._last[pair] = (arrival, True)
-        self.fresh.append(Message(arrival, source, number, twin, event, hops))
 
     def abandon(self) -> None:
         """Nobody can go on: this place stays empty."""
@@ -296,22 +186,25 @@ class Track:
         stop = self.made.inputs + EVENTS_PER_STEP
         while self.made.inputs < stop:
             at = self._time_of_next()
-            if self._strays and self._strays[0].arrival < at:
-                if self._strays[0].arrival > limit:
+            if self.mailbox.next_arrival < at:
+                if self.mailbox.next_arrival > limit:
                     return self._reached(script, limit)
-                if isinstance(self._strays[0], Reply) and script:
+                if isinstance(self.mailbox.strays[0], Reply) and script:
                     break  # what comes before it may close the call
-                script.append(self._stray(heapq.heappop(self._strays)))
+                script.append(self._stray(self.mailbox.take_stray()))
             elif at > limit:
                 return self._reached(script, limit)
             elif (firing := self.recorded.firing()) and firing.position <= self._position:
                 script.append(self._rings(limit))
             elif not self._take_piece(script, frontiers):
                 break
-        self.frontier = self._now if self.blocked is None else self.blocked.at
-        if self.blocked is not None:
-            self._tick(script, self.blocked.at, set())
+        self._stop(script, self.blocked)
         return script
+
+    def _stop(self, script: list[Item], blocked: Blocked | None) -> None:
+        self.frontier = self._now if blocked is None else blocked.at
+        if blocked is not None:
+            self._tick(script, blocked.at, set())
 
     def _time_of_next(self) -> float:
         firing = self.recorded.firing()
@@ -342,13 +235,13 @@ class Track:
             script.append(Tick(until, upcoming))
             self._ticked = until
 
-    def _stray(self, message: Message | Reply) -> Inputs:
+    def _stray(self, message: Stray) -> Inputs:
         self._now = max(self._now, message.arrival)
         self.made.inputs += 1
         if isinstance(message, Reply):
-            return _reply_of(message, self._position, self._now)
+            return input_of(message, self._position, self._now)
         self.made.messages += 1
-        return _inputs_of([message], self._position, self._now)
+        return inputs_of([message], self._position, self._now)
 
     def _rings(self, limit: float) -> Rings:
         firings = self.recorded.firings
@@ -407,21 +300,18 @@ class Track:
         def close() -> None:
             if run:
                 first = piece.first + self._row - len(run)
-                script.append(_inputs_of(run, first, piece.stamp))
+                script.append(inputs_of(run, first, piece.stamp))
                 run.clear()
 
         while self._row < stop:
             slot, position = slots[self._row], piece.first + self._row
-            waiting = self._pool.get(slot.twin) if slot is not None else None
             if slot is None or slot.given is not None:
                 close()
                 if slot is not None and slot.given is not None:
                     script.append(slot.given)
                     self.made.messages += 1
-            elif waiting:
-                run.append(waiting.pop(0))
-                if not waiting:
-                    del self._pool[slot.twin]
+            elif (message := self.mailbox.take(slot.twin)) is not None:
+                run.append(message)
                 self.made.messages += 1
             else:
                 if slot.source == self.number:
@@ -455,43 +345,17 @@ class Track:
             if call[:2] == answered[1:] and (found is None or id == answered.call):
                 found = id
         if found is None:
-            asked = (agent, key, *answered[1:])
-            self._unclaimed.setdefault(asked, []).append(event)
+            self.mailbox.keep_for_later((agent, key, *answered[1:]), event)
             what = f"reply {answered.function}"
             self.made.missed.append(Gap(agent, key, what, piece.stamp, row.first))
             return True
         reply = Reply(0.0, 0, 0, agent, key, answered._replace(call=found), event)
-        script.append(_reply_of(reply, row.first, row.stamp))
+        script.append(input_of(reply, row.first, row.stamp))
         return False
-
-    def _note_calls(self, commit: Commit) -> None:
-        """Calls that were made: some are answered by what was recorded for an earlier one."""
-        for call in commit.calls:
-            self.called[call.id] = call
-            self._mark.calls.append((call.id, None))
-            digest = digest_of(call.function, call.arguments)
-            answered = Answered(call.id, call.function, digest)
-            early = self._unclaimed.get((call.agent, call.key, call.function, digest))
-            if early:
-                arrival = call.now + MESSAGE_SECONDS
-                event = early.pop(0)
-            elif self.calls_fail:
-                arrival = call.now + call.timeout * (call.retries + 1)
-                error = "no reply was recorded for it"
-                attempts = call.retries + 1
-                event = CallFailed(call.id, call.function, "timeout", error, attempts)
-            else:
-                continue
-            reply = Reply(arrival, -1, call.number, call.agent, call.key, answered, event)
-            self.fresh.append(reply)
-        for id in commit.closed:
-            if id in self.called:
-                self._mark.calls.append((id, self.called.pop(id)))
 
     def _miss(self, slot: Slot, position: int) -> None:
         twin = slot.twin
-        if twin in self.recorded.expected:  # else one waits for an earlier place like this
-            self._mark.places.append((twin, self.recorded.take(twin)))
+        self.mailbox.give_up(twin)
         gap = Gap(twin.agent, twin.key, f"message {twin.event}", max(self._now, twin.now), position)
         self.made.missed.append(gap)
 
@@ -513,10 +377,10 @@ class Track:
             made.letters.append(letter)
             self.letters.setdefault(name_of(letter), []).append(letter)
             self._mark.letters.append((name_of(letter), letter, True))
-        self._note_calls(commit)
+        self.mailbox.note_calls(commit)
         for number in commit.redriven:
-            name = name_of(self.production_letters[number])
-            self._mark.letters.append((name, self.letters[name].pop(0), False))
+            at = name_of(self.production_letters[number])
+            self._mark.letters.append((at, self.letters[at].pop(0), False))
 
     def letter(self, number: int) -> Letter | None:
         """Ours in the place of production's, which an operator's command names."""
@@ -526,35 +390,3 @@ class Track:
 
 def name_of(letter: Letter) -> LetterName:
     return (letter.agent, letter.key, letter.position, letter.event_time)
-
-
-def _inputs_of(messages: list[Message], first: int, stamp: float) -> Inputs:
-    agents = [m.twin.agent for m in messages]
-    return Inputs(
-        first=first,
-        stamp=stamp,
-        origin="message",
-        agents=agents,
-        agent=agents[0] if len(set(agents)) == 1 else None,
-        keys=[m.twin.key for m in messages],
-        events=[m.event for m in messages],
-        event_times=[m.twin.now for m in messages],
-        senders=[Sender(m.twin.sender, m.twin.sender_key) for m in messages],
-        hops=[m.hops for m in messages],
-    )
-
-
-def _reply_of(reply: Reply, first: int, stamp: float) -> Inputs:
-    event = reply.event
-    if isinstance(event, CallFailed):
-        event = msgspec.structs.replace(event, call=reply.answered.call)
-    return Inputs(
-        first=first,
-        stamp=stamp,
-        origin="reply",
-        agents=[reply.agent],
-        agent=reply.agent,
-        keys=[reply.key],
-        events=[event],
-        calls=[reply.answered],
-    )

@@ -17,7 +17,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Values:
-    def __init__(self, schemas: Callable[[], Mapping[int, Schema]], codebook: Codebook | None) -> None:
+    def __init__(
+        self, schemas: Callable[[], Mapping[int, Schema]], codebook: Codebook | None
+    ) -> None:
         self._load = schemas
         self._codebook = codebook
         self._readers: dict[int, tuple[str, UntypedReader]] = {}

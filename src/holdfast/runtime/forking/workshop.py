@@ -12,11 +12,12 @@ from holdfast.model.calls import digest_of
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.forking.comparing import Decision, Decisions, Difference, Kind, decisions
+from holdfast.runtime.forking.mailbox import Mailbox, Parcel, Stray
 from holdfast.runtime.forking.recorded import Chosen, Recorded, UnderWay
 from holdfast.runtime.forking.rounds import Progress, Tracks
-from holdfast.runtime.forking.states import States, compare_states
+from holdfast.runtime.forking.states import NO_STATES, States, compare_states
 from holdfast.runtime.forking.stepper import ForkStepper
-from holdfast.runtime.forking.track import Gap, LetterName, Message, Parcel, Reply, Track
+from holdfast.runtime.forking.track import Gap, LetterName, Track
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
@@ -33,7 +34,7 @@ class Begin(NamedTuple):
     head: Head = Head()
     records: Sequence[Record] = ()
     letters: Sequence[tuple[LetterName, Letter]] = ()
-    strays: Sequence[Message | Reply] = ()
+    strays: Sequence[Stray] = ()
     under_way: UnderWay = UnderWay()
 
 
@@ -67,7 +68,7 @@ class Outcome:
     agents: dict[tuple[str, str], dict[Kind, int]] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
     examples: list[Difference] = field(default_factory=list)
-    states: States = States(0, 0, [], {}, [], [])
+    states: States = NO_STATES
     letters: tuple[list[LetterNote], list[LetterNote]] = field(default_factory=lambda: ([], []))
     missed: list[Gap] = field(default_factory=list)
     fresh: list[Gap] = field(default_factory=list)
@@ -127,17 +128,18 @@ class Workshop:
             self._chosen,
             begin.under_way,
         )
-        stepper = ForkStepper(
-            self._fleet, layout, self.codebook, lambda letter: track.letter(letter), condemned
-        )
+
+        def letter_of(number: int) -> Letter | None:
+            return track.letter(number)
+
+        stepper = ForkStepper(self._fleet, layout, self.codebook, letter_of, condemned)
         stepper.load(head, {}, begin.records)
         end = min(self._plan.until, history.end.now)
-        track = Track(number, stepper, recorded, self.codebook, end)
+        mailbox = Mailbox(recorded, self.codebook, begin.strays, self._plan.calls_fail)
+        track = Track(number, stepper, recorded, mailbox, end)
         track.production_letters = {letter.id: letter for letter, _ in history.view.letters()}
         for name, letter in begin.letters:
             track.letters.setdefault(name, []).append(letter)
-        track.take_strays(begin.strays)
-        track.calls_fail = self._plan.calls_fail
         return track
 
     def close(self) -> dict[str, list[object]]:
@@ -149,7 +151,7 @@ class Workshop:
             for name, waiting in track.letters.items()
             for letter in waiting
         ]
-        strays = [m for track in self._tracks.tracks.values() for m in track.strays]
+        strays = [m for track in self._tracks.tracks.values() for m in track.mailbox.strays]
         self._compare(math.inf)
         self._note_recorded_letters()
         return {"records": list(records), "letters": list(letters), "strays": list(strays)}
@@ -170,7 +172,8 @@ class Workshop:
         return self._tracks.turn(limit, parcels, frontiers, abandon)
 
     def seal(self) -> bool:
-        return all([track.stepper.seal() for track in self._tracks.tracks.values()])
+        sealed = [track.stepper.seal() for track in self._tracks.tracks.values()]
+        return all(sealed)
 
     def roll_back(self, spoiled: bool) -> None:
         self._tracks.roll_back(spoiled)
@@ -217,7 +220,8 @@ class Workshop:
             self._decisions.feed(ours, theirs)
 
     def _take_recorded(self, number: int, bound: float) -> list[Decision]:
-        found, ahead = [], self._ahead[number]
+        ahead = self._ahead[number]
+        found: list[Decision] = []
         while True:
             if not ahead:
                 following = next(self._actions[number], None)
@@ -277,7 +281,7 @@ class Workshop:
         """Calls that nothing recorded answers; one that was open in production too is none."""
         for number, track in self._tracks.tracks.items():
             still = {c.id for c in self.engine.view(number).calls(0, OPEN_CALLS_READ)}
-            for call in track.called.values():
+            for call in track.mailbox.called.values():
                 digest = digest_of(call.function, call.arguments)
                 asked = (call.agent, call.key, call.function, digest)
                 if call.id in still or asked in track.recorded.late_replies:
@@ -299,7 +303,9 @@ class Workshop:
             return record.updated <= last[layout.partition_of(record.key)]
 
         def may_be_gone(record: Record) -> bool:
-            return moved_on and self._fleet.agents[record.agent].__holdfast__.expire_after is not None
+            return (
+                moved_on and self._fleet.agents[record.agent].__holdfast__.expire_after is not None
+            )
 
         records = [r for track in tracks.values() for r in track.stepper.records()]
         ours = [r for r in self._committed if self._chosen is None or self._chosen(*r[:2])]

@@ -22,11 +22,11 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout, slot_of
 from holdfast.model.rng import Random
 from holdfast.model.schema import Schema
+from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.runtime.schemas import codebook_of
 from holdfast.testing.bench import Bench
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.generating import generate_event, generate_stream
