@@ -80,11 +80,13 @@ class Payloads:
 
     def _rows(self, schema_id: int, packed: bytes) -> list[dict[str, object]]:
         fields = self.schema(schema_id).fields
-        rows = _unpack(packed) if all(field.type in _AS_STORED for field in fields) else None
-        if rows is None or any(len(row) != len(fields) for row in rows):
-            return self._reader(schema_id).rows(packed)  # which also says what is wrong with it
+        if not all(field.type in _AS_STORED for field in fields):
+            return self._reader(schema_id).rows(packed)
         names = [field.name for field in fields]
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        try:
+            return [dict(zip(names, row, strict=True)) for row in _unpack(packed)]
+        except (msgspec.DecodeError, ValueError):
+            return self._reader(schema_id).rows(packed)  # says what is wrong with them
 
     def _reader(self, schema_id: int) -> UntypedReader:
         reader = self._readers.get(schema_id)
