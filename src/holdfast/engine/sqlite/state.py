@@ -205,10 +205,9 @@ class SqliteState:
             number = commit.head.commits
             row = (number, commit.delta, frame_check((number,), commit.delta))
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
-        note = commit.note
-        if note is not None:
-            row = (*note, check_of(*note))
-            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        if (note := commit.note) is not None:
+            values = (*note, check_of(*note))
+            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)

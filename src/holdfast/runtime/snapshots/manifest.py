@@ -123,10 +123,6 @@ class Manifest(msgspec.Struct, frozen=True):
         """The newest time of anything in it: events, timers and commits."""
         return max(max(e.stamp[0], e.head.get("now", 0.0)) for e in self.partitions)
 
-    @property
-    def agents_and_more(self) -> int:
-        return sum(entry.rows for entry in self.partitions)
-
 
 def check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
