@@ -6,16 +6,13 @@ standard error: standard output may be somebody's data.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import sys
 
 from holdfast.runtime.calling.running import Ended, Functions, failed, judge
 from holdfast.runtime.calling.wire import Message, Reader, pack
-
-_PR_SET_PDEATHSIG = 1
+from holdfast.runtime.supervised import end_with
 
 
 class Line:
@@ -60,13 +57,6 @@ def serve(line: Line) -> None:
         line.send("ended", serial, *ended)
 
 
-def _end_with(parent: int) -> None:
-    """The kernel ends us when whoever started us ends, also in the middle of a function."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)  # it died before we could ask for that
-
-
 def _print_to_standard_error() -> None:
     try:
         os.dup2(2, 1)
@@ -77,7 +67,7 @@ def _print_to_standard_error() -> None:
 
 
 def main(kind: str, descriptor: str, parent: str) -> None:
-    _end_with(int(parent))
+    end_with(int(parent))
     _print_to_standard_error()
     os.set_inheritable(int(descriptor), False)  # not for programs that functions start
     line = Line(socket.socket(fileno=int(descriptor)))
