@@ -11,31 +11,8 @@ import socket
 import sys
 
 from holdfast.runtime.calling.running import Ended, Functions, failed, judge
-from holdfast.runtime.calling.wire import Message, Reader, pack
+from holdfast.runtime.calling.wire import Line
 from holdfast.runtime.supervised import end_with
-
-
-class Line:
-    """Our end of the socket: messages one after the other."""
-
-    def __init__(self, socket_: socket.socket) -> None:
-        self.socket = socket_
-        self.reader = Reader()
-        self.waiting: list[Message] = []
-
-    def receive(self) -> Message:
-        while not self.waiting:
-            data = self.socket.recv(1 << 20)
-            if not data:
-                os._exit(0)  # nobody is there any more
-            self.waiting += self.reader.feed(data)
-        return self.waiting.pop(0)
-
-    def send(self, *message: object) -> None:
-        try:
-            self.socket.sendall(pack(*message))
-        except BrokenPipeError:
-            os._exit(0)
 
 
 def serve(line: Line) -> None:
