@@ -99,7 +99,7 @@ def test_the_command_exists(command: str) -> None:
     [
         "make dinner",
         "holdfast dance",
-        "holdfast replay Drone/d-1",
+        "holdfast query Drone/d-1",
         "holdfast state --louder Drone/d-1",
         "holdfast dead-letters burn 0.1",
         "rm -rf data",
