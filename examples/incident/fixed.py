@@ -66,7 +66,7 @@ class Drone(Agent):
         if self.low_readings == 2:
             self.mode = Mode.LANDING
             ctx.emit(Land())
-            ctx.call(nearest_pad, self.lat, self.lon, reply=Pad, timeout=5.0)
+            ctx.call(nearest_pad, round(self.lat, 2), round(self.lon, 2), reply=Pad, timeout=5.0)
 
     @on
     def found(self, event: Pad, ctx: Context) -> None:

@@ -1,30 +1,25 @@
-"""A morning of telemetry: 40 drones, and one battery sensor that reports nonsense now and then."""
-
-import random
+"""A morning of telemetry: 40 drones, and one whose battery sensor has a loose contact."""
 
 from fleet import Battery, Drone, Moved, fleet
 
 from holdfast import Event
 
 DRONES = 40
-ROUNDS = 200
+ROUNDS = 100
+LOOSE_CONTACT = 17, 60  # drone, round
 
 
-def telemetry() -> list[tuple[type[Drone], str, Event]]:
-    chance = random.Random(7)
+def telemetry(number: int) -> list[tuple[type[Drone], str, Event]]:
     events: list[tuple[type[Drone], str, Event]] = []
-    for number in range(ROUNDS):
-        for drone in range(DRONES):
-            key = f"d-{drone}"
-            events.append((Drone, key, Moved(lat=52.5 + drone / 1000, lon=13.4 + number / 1e4)))
-            percent = 100.0 - number * (0.2 + drone / 90)
-            if drone == 17 and chance.random() < 0.02:
-                percent = 3.0  # a loose contact
-            events.append((Drone, key, Battery(percent=percent)))
+    for drone in range(DRONES):
+        percent = 3.0 if (drone, number) == LOOSE_CONTACT else 100.0 - number * (0.4 + drone / 70)
+        place = Moved(lat=52.50 + drone / 1000, lon=13.40 + number / 10_000)
+        events += [(Drone, f"d-{drone}", place), (Drone, f"d-{drone}", Battery(percent=percent))]
     return events
 
 
 with fleet.connect() as live:
-    receipt = live.send_many(telemetry(), source="uplink", first_seq=1)
-    live.settle(timeout=60)
-    print(f"{len(telemetry()):,} events, {len(live.actions())} actions")
+    for number in range(ROUNDS):
+        live.send_many(telemetry(number), source="uplink", first_seq=1 + number * 2 * DRONES)
+    live.settle(timeout=60.0)
+    print(f"{ROUNDS * DRONES * 2:,} events, {len(live.actions())} actions")

@@ -37,6 +37,7 @@ from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.live import Live
+from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.sending import Receipt
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "GiveUp",
     "HoldfastError",
     "InUse",
+    "IssuedAction",
     "Live",
     "Missing",
     "NewerFormat",

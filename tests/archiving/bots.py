@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from holdfast import Agent, Context, Event, Fleet, on
+from holdfast import Agent, Context, Event, Fleet, Live, on
 from holdfast.blob.port import Blob
 from holdfast.engine.port import Engine
 from holdfast.errors import Missing, Unreachable
 from holdfast.runtime.archiving.archive import Archive
+from tests.kills.harness import wait_until
 
 EVERYTHING = 1_000_000_000
 
@@ -23,12 +24,14 @@ class Rang(Event):
 
 class Bot(Agent):
     total: int = 0
+    armed: int = 0
     rang: int = 0
 
     @on
     def ping(self, event: Ping, ctx: Context) -> None:
         self.total += event.number
         if event.number % 5 == 0:
+            self.armed += 1
             ctx.after(0.001, Rang())
 
     @on
@@ -72,6 +75,15 @@ class Store:
 
     def close(self) -> None:
         pass
+
+
+def rest(live: Live) -> None:
+    """Until nothing happens any more: everything is folded and every timer has fired."""
+    live.settle()
+    wait_until(
+        lambda: all(bot.armed == bot.rang for _, bot in live.states(Bot)), 60.0, "all timers"
+    )
+    live.settle()
 
 
 def away() -> None:

@@ -4,19 +4,20 @@ import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from holdfast import Fleet, Live
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine, Granted, Limits
-from holdfast.errors import Missing, Unreachable, WrongFleet
+from holdfast.errors import DamagedData, Missing, Unreachable, WrongFleet
 from holdfast.runtime.archiving import stream
 from holdfast.runtime.archiving.archive import Archive
 from holdfast.runtime.archiving.objects import Picture, decode
 from holdfast.runtime.archiving.shipper import ALARM_SECONDS, Shipper
 from holdfast.runtime.embedded import Embedded
-from tests.archiving.bots import Bot, Ping, Store, away, differences, fleet
+from tests.archiving.bots import Bot, Ping, Store, away, differences, fleet, rest
 
 
 @pytest.fixture(params=["memory:", "sqlite:"])
@@ -47,7 +48,7 @@ def test_all_of_it_is_archived(live: Live) -> None:
     shipper = Shipper(engine_of(live), store)
     for turn in range(5):
         send(live, 100, turn * 100)
-        live.settle()
+        rest(live)
         ship_all(shipper)
         assert differences(engine_of(live), store) == []
     born = engine_of(live).view(0).incarnation()
@@ -63,7 +64,7 @@ def test_who_comes_after_a_kill_goes_on_where_the_archive_ends(live: Live) -> No
     store = Store()
     for turn in range(5):
         send(live, 50, turn * 50)
-        live.settle()
+        rest(live)
         Shipper(engine_of(live), store).tick()
     assert differences(engine_of(live), store) == []
     assert store.puts == len(store.objects), "something was put twice"
@@ -92,7 +93,7 @@ def test_several_shippers_and_a_store_that_fails(live: Live, seed: int) -> None:
                 shippers[chosen] = Shipper(engine, store)
             shippers[chosen].tick()
     store.fault = lambda: None
-    live.settle()
+    rest(live)
     for shipper in shippers:
         ship_all(shipper)
         assert shipper.lag().events == 0
@@ -104,7 +105,7 @@ def test_a_shipment_is_bounded_and_the_rest_follows_at_once(
 ) -> None:
     monkeypatch.setattr(stream, "BYTES_PER_SHIPMENT", 600)
     send(live, 300)
-    live.settle()
+    rest(live)
     store = Store()
     shipper = Shipper(engine_of(live), store)
     assert shipper.tick(), "more waits"
@@ -166,10 +167,10 @@ def test_a_rescaled_fleet_is_archived_on() -> None:
     engine = MemoryEngine("bots", 2)
     live = Live(fleet, engine, Embedded(fleet, engine))
     send(live, 40)
-    live.settle()
+    rest(live)
     Shipper(engine, store).tick()
     send(live, 40)
-    live.settle()
+    rest(live)
     assert live._embedded is not None
     live._embedded.stop()
     live._embedded = None
@@ -185,7 +186,7 @@ def test_a_rescaled_fleet_is_archived_on() -> None:
     assert sorted(Archive(store).catalog().incarnations) == [0, 1, 2, 3, 4]
     again = Live(fleet, engine, Embedded(fleet, engine))
     send(again, 40)
-    again.settle()
+    rest(again)
     ship_all(shipper)
     assert differences(engine, store) == []
     again.close()
@@ -223,11 +224,11 @@ def test_a_directory_put_back_to_an_earlier_time_is_refused(later: int) -> None:
     engine = MemoryEngine("bots")
     live = Live(fleet, engine, Embedded(fleet, engine))
     send(live, 21)
-    live.settle()
+    rest(live)
     part = engine._partitions[0]
     kept = list(part.inbox), part.next, part.stamp
     send(live, 21)
-    live.settle()
+    rest(live)
     Shipper(engine, store).tick()
     with engine._partitions[0].whole:
         part.inbox, part.next, part.stamp = list(kept[0]), kept[1], kept[2]
@@ -237,7 +238,7 @@ def test_a_directory_put_back_to_an_earlier_time_is_refused(later: int) -> None:
     if later:
         again = Live(fleet, engine, Embedded(fleet, engine))
         send(again, 28, 1_000)
-        again.settle()
+        rest(again)
     before = dict(store.objects)
     with pytest.raises(WrongFleet, match="another history of partition 0"):
         Shipper(engine, store).prepare()
@@ -261,13 +262,13 @@ def test_a_store_that_is_away_is_told_once_and_then_now_and_then(
     engine = engine_of(live)
     shipper = Shipper(engine, store, clock=lambda: now)
     send(live, 10)
-    live.settle()
+    rest(live)
     stamp = max(frame.stamp for n in range(3) for frame in engine.view(n).frames(0, 100))
     now = stamp + 1.0
     shipper.tick()
     assert caplog.records == []
     send(live, 33)
-    live.settle()
+    rest(live)
     store.fault = away
     now = stamp + 100.0
     with caplog.at_level(logging.WARNING):
@@ -306,13 +307,36 @@ def test_trouble_of_one_partition_does_not_hold_up_the_others(
 
     monkeypatch.setattr(store, "put_if_absent", put)
     send(live, 100)
-    live.settle()
+    rest(live)
     shipper.tick()
     assert shipper.trouble == "not this one"
     for number in (1, 2):
         view = engine.view(number)
         assert list(Archive(store).frames(view.incarnation(), 0)) == view.frames(0, 10_000)
     monkeypatch.setattr(store, "put_if_absent", usual)
+    ship_all(shipper)
+    assert differences(engine, store) == []
+
+
+def test_a_partition_that_cannot_be_read_does_not_hold_up_the_others(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, store = engine_of(live), Store()
+    shipper = Shipper(engine, store)
+    shipper.prepare()
+
+    def damaged(first: int, most: int) -> NoReturn:
+        raise DamagedData("a segment is damaged")
+
+    send(live, 100)
+    rest(live)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.view(0), "frames", damaged)
+        shipper.tick()
+        assert shipper.trouble == "a segment is damaged"
+        for number in (1, 2):
+            view = engine.view(number)
+            assert list(Archive(store).frames(view.incarnation(), 0)) == view.frames(0, 10_000)
     ship_all(shipper)
     assert differences(engine, store) == []
 
@@ -327,15 +351,15 @@ def test_what_retention_took_is_a_gap_that_is_named(caplog: pytest.LogCaptureFix
     live = Live(fleet, engine, Embedded(fleet, engine))
     view = engine.view(0)
     send(live, 21)
-    live.settle()
+    rest(live)
     shipper = Shipper(engine, store)
     ship_all(shipper)
     reached = view.inbox_next()
     send(live, 70)
-    live.settle()
+    rest(live)
     engine.maintain()
     send(live, 7)
-    live.settle()
+    rest(live)
     first = view.inbox_first()
     assert first > reached, "nothing is missing: nothing is shown"
     with caplog.at_level(logging.ERROR):
@@ -352,10 +376,10 @@ def test_an_archive_that_begins_late_begins_with_what_is_kept() -> None:
     engine = MemoryEngine("bots", 1, Limits(retain_bytes=1))
     live = Live(fleet, engine, Embedded(fleet, engine))
     send(live, 70)
-    live.settle()
+    rest(live)
     engine.maintain()
     send(live, 7)
-    live.settle()
+    rest(live)
     store = Store()
     ship_all(Shipper(engine, store))
     assert Archive(store).reach("log", engine.view(0).incarnation()) is not None

@@ -10,6 +10,7 @@ DOCUMENTS = [
     *sorted(ROOT.glob("docs/*.md")),
 ]
 
+FILE = "# file: "
 _FENCE = re.compile(r"^```(\w*)\s*$")
 
 
@@ -55,11 +56,24 @@ def without_blocks(text: str) -> str:
     return "\n".join(lines)
 
 
+def files_of(text: str) -> dict[str, str]:
+    """Python blocks that begin with `# file: NAME` are whole programs of that name."""
+    return {
+        block.lines[0].removeprefix(FILE).strip(): "\n".join(block.lines) + "\n"
+        for block in blocks_of(text)
+        if is_file(block)
+    }
+
+
+def is_file(block: Block) -> bool:
+    return block.language == "python" and block.lines[:1] != () and block.lines[0].startswith(FILE)
+
+
 def program_of(text: str) -> str:
-    """The Python blocks as one program, each line where it stands in the document."""
+    """The other Python blocks as one program, each line where it stands in the document."""
     lines = [""] * len(text.splitlines())
     for block in blocks_of(text):
-        if block.language == "python":
+        if block.language == "python" and not is_file(block):
             lines[block.line - 1 : block.line - 1 + len(block.lines)] = block.lines
     return "\n".join(lines).rstrip() + "\n"
 

@@ -1,7 +1,8 @@
 """Goal: every Python block in the documents runs, in order, and passes `mypy --strict`.
 
 The blocks of one document are one program, run by a fresh Python in an empty directory. Its lines
-stand where they stand in the document, so that a traceback names the line to look at.
+stand where they stand in the document, so that a traceback names the line to look at. A block that
+begins with `# file: NAME` is a program of its own.
 """
 
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.documents import DOCUMENTS, name_of, program_of
+from tests.docs.documents import DOCUMENTS, files_of, name_of, program_of
 
 WITH_CODE = [each for each in DOCUMENTS if "```python\n" in each.read_text("utf-8")]
 
@@ -46,7 +47,21 @@ def test_the_code_runs(document: Path, tmp_path: Path) -> None:
     assert result.returncode == 0, f"{name_of(document)}\n{result.stdout}{result.stderr}"
 
 
+FILES = {
+    name: text for each in WITH_CODE for name, text in files_of(each.read_text("utf-8")).items()
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_block_that_is_a_file_runs_as_a_program(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(FILES[name], "utf-8")
+    result = run([name], tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_the_code_is_typed(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
     for document in WITH_CODE:
         program = tmp_path / f"{document.stem}.py"
         program.write_text(program_of(document.read_text("utf-8")), "utf-8")

@@ -71,6 +71,9 @@ def check(command: str) -> None:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(words[1:]) - {"-s"} <= set(targets), command
         return
+    if words[0] == "python":
+        assert list((ROOT / "examples").rglob(words[1])), f"{command}: no such example"
+        return
     assert words[0] == "holdfast", f"{command}: teach this test to check it"
     shown = help_of(*names_of(words[1:]))
     known = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", shown))
@@ -99,7 +102,8 @@ def test_the_command_exists(command: str) -> None:
     [
         "make dinner",
         "holdfast dance",
-        "holdfast replay Drone/d-1",
+        "holdfast query Drone/d-1",
+        "python dance.py",
         "holdfast state --louder Drone/d-1",
         "holdfast dead-letters burn 0.1",
         "rm -rf data",
@@ -120,7 +124,7 @@ def running(words: list[str], folder: Path) -> Iterator[None]:
         )
     try:
         deadline = time.monotonic() + START_SECONDS
-        while not (folder / "holdfast-data" / "fleet.db").exists():
+        while " runs on " not in (folder / "run.log").read_text():
             assert process.poll() is None, (folder / "run.log").read_text()
             assert time.monotonic() < deadline, "the fleet did not start"
             time.sleep(0.02)

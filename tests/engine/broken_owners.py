@@ -83,6 +83,14 @@ class Tidy(Sound):
             part.notes.clear()
 
 
+class Forgiving(Sound):
+    """Forgets what was compensated."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        del part.compensated[1:]
+
+
 class Overlapping(Sound):
     """Gives the same epoch to two who claim at once."""
 
@@ -166,6 +174,30 @@ class HalfAnAppend(Sound):
         first = self._take(partition, parcels[:1], self._clock())
         self._faults("append.inside")
         return first + self._take(partition, parcels[1:], self._clock())
+
+
+class Clinging(Sound):
+    """Strikes no call off."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, dataclasses.replace(commit, closed=[]))
+
+
+class Striking(Sound):
+    """Strikes calls off before it adds those of the same commit."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        for call_id in commit.closed:
+            part.opened.pop(call_id, None)
+        super()._write(part, dataclasses.replace(commit, closed=[]))
+
+
+class Unordered(Sound):
+    """Gives open calls in any order."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        part.opened = dict(reversed(part.opened.items()))
 
 
 class HalfACommit(Sound):

@@ -293,3 +293,54 @@ def test_old_notes_of_commits_go_with_the_journal(aged: Fleet, clock: HandClock)
     view = aged.engine.view(0)
     assert [note.number for note in view.commits(0, 10)] == [3]
     assert [fired.first for fired in view.journal(0, 10)] == [2]
+
+
+# What is not archived yet.
+
+
+def test_old_events_wait_for_the_archive(aged: Fleet, clock: HandClock) -> None:
+    aged.fill(6)
+    aged.owner.fold_all()
+    aged.engine.keep_from(0, 3)
+    clock.pass_time(DAY + 60)
+    aged.engine.maintain()
+    assert aged.firsts()[0] == 3
+    assert len(inbox(aged.engine, position=3)) == 3
+    aged.engine.keep_from(0, 5)
+    aged.engine.maintain()
+    assert aged.firsts()[0] == 5
+    aged.engine.keep_from(0, None)
+    aged.engine.maintain()
+    assert aged.engine.view(0).inbox_first() == 6
+
+
+def test_another_process_may_say_it(aged: Fleet, clock: HandClock, tmp_path: Path) -> None:
+    """The one that archives is not the one that does the upkeep."""
+    aged.fill(4)
+    aged.owner.fold_all()
+    shipper = SqliteEngine(tmp_path / "data")
+    shipper.keep_from(0, 0)
+    shipper.close()
+    clock.pass_time(DAY + 60)
+    aged.engine.maintain()
+    assert aged.firsts()[0] == 0
+
+
+def test_past_the_bound_of_bytes_nothing_waits(sized: Fleet) -> None:
+    """A store that is away for long must not fill the disk of the fleet."""
+    sized.engine.keep_from(0, 0)
+    sized.fill(8)
+    sized.owner.fold_all()
+    sized.engine.maintain()
+    assert sized.firsts()[0] > 0
+
+
+def test_a_mark_that_cannot_be_read_keeps_everything(
+    aged: Fleet, clock: HandClock, tmp_path: Path
+) -> None:
+    aged.fill(4)
+    aged.owner.fold_all()
+    (tmp_path / "data/p000/archived").write_bytes(b"\xff\x00?")
+    clock.pass_time(DAY + 60)
+    aged.engine.maintain()
+    assert aged.firsts()[0] == 0

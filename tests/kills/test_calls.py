@@ -134,6 +134,21 @@ def test_nobody_outlives_the_supervisor() -> None:
 
 
 @pytest.mark.kill
+def test_calls_of_a_worker_that_died_before_it_could_tell_are_run() -> None:
+    """Every worker dies right behind its first commit, so nobody hears of the call it holds."""
+    with site("partitions=1", "tests.kills.clerks:fleet") as place:
+        place.environment["HOLDFAST_FAULT"] = "commit.after:1:kill"
+        place.keeper(1)
+        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        with clerks.fleet.connect(place.url) as live:
+            live.send(clerks.Clerk, "c", clerks.Task(str(place.folder / "log"), 0.0))
+            live.settle(timeout=30.0)
+            clerk = live.state(clerks.Clerk, "c")
+            assert sorted(clerk.done) == sorted(clerk.made)
+        assert place.log("keeper").count("worker 0 ended (-9)") >= 2
+
+
+@pytest.mark.kill
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_running_functions_and_keeps_their_calls(how: signal.Signals) -> None:
     with site("partitions=1", "tests.kills.clerks:fleet") as place:

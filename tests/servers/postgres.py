@@ -151,8 +151,8 @@ def fresh_database(server: str) -> Iterator[str]:
     """A database of its own, dropped afterwards."""
     name = f"holdfast_{secrets.token_hex(6)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        connection.execute(f"CREATE DATABASE {name}")
         try:
             yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
         finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

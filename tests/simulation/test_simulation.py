@@ -10,15 +10,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.runtime.live import Live
 from holdfast.testing import simulate
 from holdfast.testing.simulation.campaign import Campaign, PromiseBroken, Tally, judged
+from holdfast.testing.simulation.decoding import inputs_of
 from holdfast.testing.simulation.faults import Fault, Restriction
 from holdfast.testing.simulation.run import run
 from tests.simulation import fleet_v1, fleet_v2
-from tests.simulation.broken import refused_message_is_forgotten
+from tests.simulation.broken import outbox_is_not_loaded
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,25 @@ def test_runs_do_much(tally: Tally) -> None:
     """A simulation in which little happens holds every promise too."""
     assert tally.events > 50 * SEEDS
     assert tally.commits > 20 * SEEDS
+
+
+def test_calls_end_in_every_way() -> None:
+    """Functions return, fail, take too long, die, and are left alone by a breaker; replies come
+    twice and are dropped; open calls move to new partitions."""
+    seen = Counter[str]()
+    for seed in range(36, 60):
+        evidence = run(PROGRAMS, seed).evidence
+        logs = [log for generation in evidence.generations for log in generation]
+        seen["inherited"] += sum(len(log.calls) for log in logs)
+        seen["closed"] += sum(len(a.commit.closed) for log in logs for a in log.commits)
+        for one in (one for log in logs for frame in log.frames for one in inputs_of(frame)):
+            if one.answers is not None:
+                failed = evidence.schemas[one.raw[0]].name == "CallFailed"
+                seen[msgspec.msgpack.decode(one.raw[1])[2] if failed else "returned"] += 1
+                seen["came"] += 1
+    ways = ("returned", "error", "timeout", "died", "circuit-open", "inherited")
+    assert [way for way in ways if seen[way] < 3] == []
+    assert seen["came"] - seen["closed"] > 50
 
 
 def test_a_seed_gives_the_same_trace_in_another_process() -> None:
@@ -90,7 +111,7 @@ def test_a_smaller_run_leaves_out_what_it_is_told() -> None:
 def test_a_broken_promise_is_told_in_one_command_and_few_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    refused_message_is_forgotten(monkeypatch)
+    outbox_is_not_loaded(monkeypatch)
     with pytest.raises(PromiseBroken) as raised:
         simulate(fleet_v1.fleet, 200, command="holdfast simulate fleet.py")
     text = str(raised.value)

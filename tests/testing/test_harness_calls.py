@@ -4,12 +4,18 @@ sense; `holdfast check` lets the functions do what handlers may not."""
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import pytest
 
 from holdfast import Agent, CallFailed, Context, Event, UsageError, call, on
 from holdfast.model.fleet import FleetModel
+from holdfast.stepping.frame import Frame
 from holdfast.testing import Harness
+from holdfast.testing.checking.doubling import Doubling
+from holdfast.testing.checking.folding import Folding
+from holdfast.testing.checking.limiting import TimeLimit
+from holdfast.testing.checking.recording import generated_recording
 from holdfast.testing.checking.static import read_fleet
 
 
@@ -103,6 +109,39 @@ def test_a_call_whose_arguments_vary_is_found_by_verify(harness: Harness) -> Non
     loose.send(Loose, "l-1", Where("north"))
     with pytest.raises(AssertionError, match=r"differs in \(open calls\)"):
         loose.verify()
+
+
+def test_made_up_streams_answer_calls_and_fold_alike() -> None:
+    fleet, limit = FleetModel("f", agents=[Drone]), TimeLimit(60.0)
+    recording = generated_recording(fleet, 1, 200, limit)
+    [inbox] = recording.inboxes
+    origins = Counter(Frame.decode(each.frame).constant("origin") for each in inbox.stored())
+    assert origins["reply"] > 20
+    alone = Folding(fleet, recording, inbox, None, limit).alone()
+    batches = Folding(fleet, recording, inbox, None, limit).in_batches(seed=3)
+    assert alone.stopped == batches.stopped == ""
+    assert alone.marks[-1] == batches.marks[-1]
+
+
+def test_an_idempotent_handler_of_replies_is_tested_by_events() -> None:
+    """A second reply would not be taken, so it proves nothing."""
+
+    class Counting(Agent):
+        legs: int = 0
+
+        @on
+        def wanted(self, event: Where, ctx: Context) -> None:
+            ctx.call(route, event, reply=Route)
+
+        @on(idempotent=True)
+        def routed(self, event: Route, ctx: Context) -> None:
+            self.legs += 1
+
+    fleet, limit = FleetModel("f", agents=[Counting]), TimeLimit(60.0)
+    recording = generated_recording(fleet, 1, 100, limit)
+    doubling = Doubling(fleet, recording, recording.inboxes[0], limit)
+    doubling.run()
+    assert doubling.broken["Counting.routed"].difference.what == "legs"
 
 
 def test_a_function_may_look_at_the_clock_and_a_handler_may_not() -> None:

@@ -41,6 +41,7 @@ COMMANDS = {
     "resume": Entry("holdfast.cli.operating:resume", "Let a paused agent go on."),
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
     "calls": Entry("holdfast.cli.calling:calls", "List open calls, or how functions do."),
+    "compensate": Entry("holdfast.cli.operating:compensate", "Take an issued action back."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),
     "debug": Entry("holdfast.cli.debugging:debug", "Run one recorded event again under pdb."),

@@ -1,4 +1,4 @@
-"""`dead-letters`, `pause`, `resume` and `paused`: what an operator does about single agents."""
+"""`dead-letters`, `pause`, `resume`, `paused`, `compensate`: what an operator does to agents."""
 
 from __future__ import annotations
 
@@ -141,6 +141,20 @@ def resume(url: str, agent: str) -> None:
     name, key = agent_and_key(agent)
     with connect_untyped(url) as live:
         click.echo(receipt_text(live.resume(name, key)))
+
+
+@click.command()
+@click.argument("action_id", metavar="ACTION_ID")
+@click.option("--why", required=True, metavar="TEXT", help="Recorded with the undo.")
+@click.option("--timeout", type=float, default=10.0, show_default=True, metavar="SECONDS")
+@engine_option
+def compensate(url: str, action_id: str, why: str, timeout: float) -> None:
+    """Have the declared undo of an action issued, once, by the agent that issued it.
+
+    Needs a running fleet. Prints the id of the undo; `holdfast actions` shows it with the reason.
+    """
+    with connect_untyped(url) as live:
+        click.echo(live.compensate(action_id, why, timeout=timeout))
 
 
 @click.command()

@@ -222,7 +222,7 @@ def _action_row(issued: IssuedAction) -> tuple[str, ...]:
         moment(issued.now),
         f"{issued.agent}/{issued.key}",
         issued.priority,
-        _event_text(issued.action),
+        _event_text(issued.action) + (f" (takes back: {issued.why})" if issued.undoes else ""),
         issued.id,
     )
 
@@ -239,4 +239,5 @@ def action_json(issued: IssuedAction) -> dict[str, object]:
         "now": issued.now,
         "expires_at": issued.expires_at,
         "priority": issued.priority,
+        **({"undoes": issued.undoes, "why": issued.why} if issued.undoes else {}),
     }

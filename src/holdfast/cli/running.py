@@ -14,9 +14,9 @@ from holdfast.cli.options import engine_option
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import NotYet, OutdatedCode, UsageError
-from holdfast.runtime.archiving.running import check_archive
+from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
-from holdfast.runtime.calling.driving import has_open_calls
+from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
@@ -142,6 +142,7 @@ def _supervise(
         signal.signal(signal.SIGINT, stop)
         click.echo(_start_line(fleet, url, count, min(workers, count)))
         launcher.run()
+        finish_archive(engine, archive)
         click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")
     finally:
         engine.close()

@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli.options import Command, engine_option
 from holdfast.cli.output import moment, print_json, print_table
-from holdfast.cli.times import parse_time
+from holdfast.cli.times import parse_place
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.snapshots.forwarding import Point
     from holdfast.runtime.snapshots.manifest import Manifest
     from holdfast.runtime.snapshots.store import SnapshotStore
-
-
-SECONDS_MIN = 100_000_000  # a smaller number is a position, not a time since 1970
 
 
 def store_option(command: Command) -> Command:
@@ -276,12 +273,13 @@ def _point(store: SnapshotStore, until: str, url: str | None) -> Point:
     from holdfast.runtime.snapshots.backing import time_of
     from holdfast.runtime.snapshots.forwarding import Point
 
-    partition, colon, number = until.partition(":")
-    if colon and partition.isdigit() and number.isdigit():
-        return time_of(store, int(partition), int(number), url)
-    if until.isdigit() and int(until) < SECONDS_MIN:
+    place = parse_place(until)
+    if isinstance(place, float):
+        return Point(place)
+    partition = place.partition
+    if partition is None:
         newest = store.newest()
         if newest is None or len(newest.partitions) != 1:
             raise UsageError(f"position {until} of which partition? write PARTITION:NUMBER")
-        return time_of(store, newest.partitions[0].number, int(until), url)
-    return Point(parse_time(until))
+        partition = newest.partitions[0].number
+    return time_of(store, partition, place.position, url)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from holdfast.errors import UsageError
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_AGO = re.compile(r"-?\s*(\d+(?:\.\d+)?)\s*([smhd])(\s+ago)?")
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_AGO = re.compile(r"-?\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(\s+ago)?")
 _POSITION = re.compile(r"(?:(\d+):)?(\d+)")
 _SECONDS = re.compile(r"\d+(\.\d+)?")
 # A bare number below it is a position, above it seconds since 1970 (that is the year 2001).
@@ -24,12 +24,12 @@ class Place(NamedTuple):
     position: int
 
 
-def parse_time(text: str) -> float:
+def parse_time(text: str, now: float | None = None) -> float:
     """Seconds since 1970, from ISO 8601 (UTC if it names no zone), seconds, "-2h" or "2h ago"."""
     text = text.strip()
     ago = _AGO.fullmatch(text)
     if ago is not None and (text.startswith("-") or ago[3]):
-        return time.time() - float(ago[1]) * _UNITS[ago[2]]
+        return (time.time() if now is None else now) - float(ago[1]) * _UNITS[ago[2]]
     if _SECONDS.fullmatch(text):
         return float(text)
     try:

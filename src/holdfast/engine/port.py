@@ -46,6 +46,7 @@ from holdfast.stepping.commit import (
     Journalled,
     Letter,
     Record,
+    Undone,
 )
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
@@ -156,6 +157,9 @@ class View(Protocol):
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
     def answer(self, position: int) -> Answer | None: ...
+    def undone(self) -> list[Undone]:
+        """The actions that were compensated, the oldest first, kept as long as actions are."""
+
     def calls(self, after: int, most: int) -> list[Call]: ...  # open, of higher numbers, ascending
     def sent_next(self) -> dict[int, int]: ...
     def marks(self) -> dict[str, int]: ...

@@ -84,6 +84,8 @@ class Emitted(NamedTuple):
     version: int
     action: Action
     now: float
+    undoes: str = ""  # the id of the action that an operator has taken back, and why
+    why: str = ""
 
 
 class Armed(NamedTuple):

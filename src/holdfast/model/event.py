@@ -19,6 +19,7 @@ from holdfast.model.definition import (
     schema_of,
 )
 from holdfast.model.keys import shortened
+from holdfast.model.undoing import check_undo
 
 __all__ = ["Action", "Definition", "Event", "Priority"]
 
@@ -26,6 +27,11 @@ __all__ = ["Action", "Definition", "Event", "Priority"]
 class ActionMeta(HoldfastMeta):
     kind = "action"
     class_keywords = ("expires", "priority")
+
+    @classmethod
+    def _check_methods(metacls, body: Body) -> None:
+        super()._check_methods(body)
+        check_undo(body, lambda found: isinstance(found, metacls))
 
     def _define(cls, body: Body, keywords: Mapping[str, object]) -> Definition:
         above = getattr(cls, "__holdfast__", None)

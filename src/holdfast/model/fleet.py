@@ -14,6 +14,7 @@ from holdfast.model.event import Action, Event
 from holdfast.model.keys import is_key, shortened, why_not_a_name
 from holdfast.model.references import calls_in, references
 from holdfast.model.schema import Schema
+from holdfast.model.undoing import result_of, undo_of
 
 
 class FleetModel:
@@ -51,6 +52,7 @@ class FleetModel:
         for agent in self.agents.values():
             for mentioned in mentioned_by(agent):
                 self.adopt(mentioned)
+        self._adopt_undos()
         self.adopt(CallFailed)
         for function in (*calls, *called_by(self.agents.values())):
             self.adopt_call(function)
@@ -81,6 +83,23 @@ class FleetModel:
                 f"{function.__module__} and {other.__module__}): names on the wire are bare names, "
                 "so rename one of them"
             )
+
+    def _adopt_undos(self) -> None:
+        """Actions that take others back, and those that take these back in turn."""
+        waiting = list(self.actions.values())
+        while waiting:
+            action = waiting.pop()
+            result = result_of(action, self.actions) or Action
+            if not (isinstance(result, type) and issubclass(result, Action)):
+                place = action.__holdfast__.place
+                raise place.error(
+                    f"{action.__name__}.undo returns {shortened(result)}: it has to be an Action"
+                )
+            # An undo that only promises some Action says in its code which.
+            for made in ({result} - {Action}) | set(references([undo_of(action)], action)):
+                if issubclass(made, Action) and self.actions.get(made.__name__) is not made:
+                    self.adopt(made)
+                    waiting.append(made)
 
     def schemas(self) -> list[Schema]:
         """Every schema the fleet's data needs: states, events, actions, each sorted by name."""

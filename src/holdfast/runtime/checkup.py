@@ -22,6 +22,7 @@ from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import FORMAT, open_existing
 from holdfast.engine.sqlite.folders import folder_of
+from holdfast.engine.sqlite.keeping import KeepMark
 from holdfast.engine.sqlite.segment import Segment, list_segments
 from holdfast.engine.sqlite.standing import about
 from holdfast.engine.stamping import next_stamp, system_clock
@@ -86,6 +87,7 @@ class Checkup:
             look = partial(self._partition, engine, number, holder)
             yield from self._guarded(f"partition {number}", look)
         yield from self._retired(engine)
+        yield from self._archive(engine)
         yield from self._guarded("clock", lambda: self._clock(numbers))
         reading = Reading(engine, Untyped(engine.catalog.schemas))
         yield from self._guarded("dead letters", lambda: self._dead_letters(reading))
@@ -228,6 +230,30 @@ class Checkup:
             advice = "restore the whole directory from one copy"
             return Finding("bad", f"partition {number}", text, advice)
         return Finding("ok", f"partition {number}", f"retired at {position:,}")
+
+    def _archive(self, engine: SqliteEngine) -> Iterator[Finding]:
+        """Only where somebody archives; by the marks that hold retention back."""
+        numbers = (*engine.catalog.retired, *engine.catalog.layout.numbers)
+        marks = {n: KeepMark(folder_of(self.root, n) / "archived").seen() for n in numbers}
+        known = {number: mark for number, mark in marks.items() if mark is not None}
+        if known:
+            yield from self._guarded("archive", lambda: self._unarchived(engine, known))
+
+    def _unarchived(self, engine: SqliteEngine, marks: dict[int, int]) -> Finding:
+        events, waiting = 0, 0.0
+        for number, mark in marks.items():
+            view = engine.view(number)
+            events += view.inbox_next() - mark
+            for frame in view.frames(mark, 1)[:1]:
+                waiting = max(waiting, time.time() - frame.stamp)
+        text = f"{events:,} events are not archived yet, the oldest for {waiting:,.1f} s"
+        advice = "see what the shipper says on standard error"
+        if not events:
+            return Finding("ok", "archive", "has every event")
+        if waiting > WAITING_SECONDS_WARN:
+            level: Level = "bad" if waiting > WAITING_SECONDS_BAD else "warn"
+            return Finding(level, "archive", text, advice)
+        return Finding("ok", "archive", text)
 
     def _waiting(
         self, engine: SqliteEngine, view: View, number: int, position: int

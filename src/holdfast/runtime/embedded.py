@@ -9,7 +9,7 @@ import time
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.archiving.running import Archiver
-from holdfast.runtime.calling.driving import CallerThread
+from holdfast.runtime.calling.thread import CallerThread
 from holdfast.runtime.snapshots.embedded import SnapshotThread
 from holdfast.runtime.worker import Worker
 

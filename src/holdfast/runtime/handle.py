@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
-from holdfast.runtime.calling.driving import has_open_calls
+from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
+from holdfast.runtime.issued import find_action, key_of
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
     ActionPage,
@@ -22,15 +23,18 @@ from holdfast.runtime.reading import (
     Instance,
     PausedAgent,
     Reading,
+    partitions_of,
 )
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import REAL, World
+from holdfast.stepping.commit import Answer
 from holdfast.stepping.inputs import control_frame
 
 H = TypeVar("H", bound="Handle")
 R = TypeVar("R")
 SEND_SECONDS = 10.0
+WHY_LENGTH_MAX = 500
 _POLL_SECONDS = (0.0005, 0.001, 0.001, 0.002, 0.005, 0.01, 0.02)
 
 
@@ -103,6 +107,28 @@ class Handle:
                 "see live.dead_letters()"
             ) from None
 
+    def compensate(self, action_id: str, why: str, *, timeout: float = SEND_SECONDS) -> str:
+        """Have the declared undo of an action issued, by its agent, once. Returns its id.
+
+        The fold decides: of two who compensate the same action, the second is refused.
+        """
+        if not why.strip() or not why.isprintable() or len(why) > WHY_LENGTH_MAX:
+            raise UsageError(
+                f"say why the action is taken back, on one line of at most {WHY_LENGTH_MAX} "
+                "characters: it is recorded with the undo"
+            )
+        deadline = self._world.monotonic() + timeout
+        lived = partitions_of(self._engine.catalog, key_of(action_id))
+        found = find_action(self._engine, lived, action_id)
+        command = ["compensate", action_id, why, found.schema, found.row]
+        partition = self._router.partition_of(found.key)
+        receipt = self._control(partition, found.agent, found.key, command)
+        try:
+            answer = self._answer_to(receipt, f"{found.agent}/{found.key}", timeout, deadline)
+        except AskFailed as refusal:
+            raise UsageError(f"not compensated: {refusal}") from None
+        return answer.text
+
     def _pause(self, agent: str, key: str, reason: str) -> Receipt:
         return self._control(self._router.partition_of(key), agent, key, ["pause", reason])
 
@@ -166,6 +192,10 @@ class Handle:
 
     def _reply_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> object:
         """What the agent gave to `ctx.reply` for the one event that was asked."""
+        answer = self._answer_to(receipt, who, timeout, deadline)
+        return self._instance(answer.schema, answer.row)
+
+    def _answer_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> Answer:
         partition, following = receipt.positions[0]
         view = self._engine.view(partition)
         answer = self._poll(lambda: view.answer(following - 1), deadline)
@@ -173,7 +203,7 @@ class Handle:
             raise TimedOut(f"{who} did not answer within {timeout:g} s{self._reasons()}")
         if answer.status != "reply":
             raise AskFailed(f"{who}: {answer.text}")
-        return self._instance(answer.schema, answer.row)
+        return answer
 
     def _poll(self, look: Callable[[], R | None], deadline: float) -> R | None:
         attempt = 0

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.runtime.calling.driving import new_bell
+from holdfast.runtime.calling.bell import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
 FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended

@@ -67,9 +67,9 @@ class Partition:
         self._alone_until = self.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
 
     def _load(self) -> Loaded:
-        letter_of = self._engine.view(self.number).letter
+        view = self._engine.view(self.number)
         layout = self._engine.catalog.layout
-        self.stepper = Stepper(self._fleet, layout, self._codebook, letter_of)
+        self.stepper = Stepper(self._fleet, layout, self._codebook, view.letter, view.undone)
         loaded = self._engine.load(self.claim)
         self.stepper.load(loaded.head, loaded.sent_next, loaded.records)
         return loaded

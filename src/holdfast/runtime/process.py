@@ -22,7 +22,7 @@ from types import FrameType
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
-from holdfast.runtime.calling.driving import has_open_calls, ring
+from holdfast.runtime.calling.bell import has_open_calls, ring
 from holdfast.runtime.embedded import Housekeeper
 from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.loading import load_fleet

@@ -15,11 +15,11 @@ from holdfast.engine.port import Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
+from holdfast.runtime.issued import issued_in
 from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_raw_payload
 
 ACTIONS_PER_PAGE = 10_000
@@ -60,6 +60,8 @@ class IssuedAction:
     now: float
     expires_at: float | None
     priority: str
+    undoes: str | None = None  # the id of the action that it takes back, and why
+    why: str | None = None
 
 
 class ActionPage(list[IssuedAction]):
@@ -166,29 +168,20 @@ class Reading:
         return sorted({*starts, layout.first, layout.numbers.stop} - {0})
 
     def _actions_of(self, frame: Frame) -> list[IssuedAction]:
-        names = ("agent", "key", "version", "index", "now")
-        columns = [cast(list[object], frame.values(name)) for name in names]
         result = []
-        for (agent, key, version, index, now), (schema, row) in zip(
-            zip(*columns, strict=True), read_raw_payload(frame), strict=True
-        ):
-            action = self._instance(schema, row)
-            expires, priority = self._options(schema)
+        for one in issued_in(self._fleet, frame):
+            expires, priority = self._options(one.schema)
             result.append(
                 IssuedAction(
-                    agent=cast(str, agent),
-                    key=cast(str, key),
-                    action=action,
-                    id=action_id(
-                        self._fleet,
-                        cast(str, agent),
-                        cast(str, key),
-                        cast(int, version),
-                        cast(int, index),
-                    ),
-                    now=cast(float, now),
-                    expires_at=None if expires is None else cast(float, now) + expires,
+                    agent=one.agent,
+                    key=one.key,
+                    action=self._instance(one.schema, one.row),
+                    id=one.id,
+                    now=one.now,
+                    expires_at=None if expires is None else one.now + expires,
                     priority=priority,
+                    undoes=one.undoes or None,
+                    why=one.why or None,
                 )
             )
         return result
@@ -239,7 +232,7 @@ class Reading:
         for i in taken.rows:
             if origin == "control":
                 command = cast(list[list[object]], frame.values("command"))[i]
-                event: object = " ".join(map(str, command))
+                event: object = " ".join(map(str, command[:3]))  # behind it may be a packed row
             else:
                 event = self._instance(*rows[i])
             yield HistoryEntry(

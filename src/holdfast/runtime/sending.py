@@ -11,6 +11,7 @@ from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW
 from holdfast.engine.port import Parcel
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
+from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
@@ -185,7 +186,7 @@ class Sending(Courier[Row]):
                 given = next(each for each in events if type(each) is event)
                 raise UsageError(f"{shortened(given)} is no Event: send an instance of one")
             if self._fleet.events.get(event.__name__) is not event:
-                known = ", ".join(sorted(self._fleet.events))
+                known = ", ".join(sorted(self._fleet.events.keys() - {CallFailed.__name__}))
                 raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
         return [names[agent] for agent in agents]
 

@@ -13,7 +13,8 @@ from holdfast.model.context import Mark, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
-from holdfast.stepping.commit import Answer, Letter, Record
+from holdfast.stepping.commit import Answer, Letter, Record, Undone
+from holdfast.stepping.compensating import compensate
 from holdfast.stepping.inputs import Answered, Inputs
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
@@ -34,6 +35,7 @@ class CarefulFold:
         self.letters: list[Letter] = []
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
+        self.undone: list[Undone] = []
         self.closed: list[str] = []
         self.fired: list[Fired] = []
         self.gone: dict[tuple[str, str], Record] = {}
@@ -291,6 +293,9 @@ class CarefulFold:
                 self._redeliver(cell)
         elif command[0] == "redrive":
             self._redrive(cell, int(str(command[1])))
+        elif command[0] == "compensate":
+            condemned, self._condemned = self._condemned, None
+            compensate(self, cell, command, condemned)
         else:
             raise OutdatedCode(
                 f"unknown command {command[0]!r} for {agent}/{key}: run the release that sent it"

@@ -115,6 +115,15 @@ class Head(NamedTuple):
     calls_next: int = 1
 
 
+class Undone(NamedTuple):
+    """An action that was compensated: an operator had its declared undo issued."""
+
+    id: str
+    key: str  # of the agent that issued both
+    now: float
+    why: str
+
+
 class CommitNote(NamedTuple):
     """What is kept of every commit, so that a replay can make the same ones and compare them."""
 
@@ -123,6 +132,9 @@ class CommitNote(NamedTuple):
     fired: int  # so many timers and expiries were journalled by then
     now: float
     sum: int  # of the states that changed, as stored; 0 if none did
+    issued: int = 0  # so many actions, messages and dead letters it made
+    sent: int = 0
+    letters: int = 0
     condemned: str = ""  # why its one input was not run: it had ended its worker
 
 
@@ -142,6 +154,7 @@ class Commit:
     relayed: dict[int, int] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # that were made
     closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
+    undone: list[Undone] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     condemned: str = ""
 
@@ -152,9 +165,16 @@ class Commit:
         if head.commits == self.before.commits:
             return None
         sum_of_states = int.from_bytes(self.delta[-4:], "little")  # a frame ends with its own
-        fired = head.journal_next
         return CommitNote(
-            head.commits, head.position, fired, head.now, sum_of_states, self.condemned
+            number=head.commits,
+            position=head.position,
+            fired=head.journal_next,
+            now=head.now,
+            sum=sum_of_states,
+            issued=0 if self.issued is None else self.issued.count,
+            sent=sum([out.count for out in self.outgoing]),
+            letters=len(self.letters),
+            condemned=self.condemned,
         )
 
     @property

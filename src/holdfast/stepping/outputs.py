@@ -32,6 +32,11 @@ def action_id(fleet: str, agent: str, key: str, version: int, index: int) -> str
     return f"{fleet}/{agent}/{key}/{version}/{index}"
 
 
+def undo_id(action_id: str) -> str:
+    """The id of the action that takes another one back. There is one at most."""
+    return f"{action_id}/undo"
+
+
 def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook) -> Issued | None:
     if not emitted:
         return None
@@ -39,8 +44,11 @@ def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook
     last: tuple[object, int] | None = None
     for one in emitted:
         same = last is not None and last[0] is one.subject and last[1] == one.version
-        indexes.append(indexes[-1] + 1 if same else 0)
+        indexes.append(indexes[-1] + 1 if same and not one.undoes else 0)
         last = (one.subject, one.version)
+    why = {}
+    if any(one.undoes for one in emitted):
+        why = {"undoes": rows([e.undoes for e in emitted]), "why": rows([e.why for e in emitted])}
     frame = Frame(
         len(emitted),
         {
@@ -49,6 +57,7 @@ def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook
             "version": integers([one.version for one in emitted]),
             "index": integers(indexes),
             "now": floats([one.now for one in emitted]),
+            **why,
             **payload([one.action for one in emitted], codebook),
         },
     )

@@ -18,7 +18,7 @@ from holdfast.stepping.agenda import Agenda, NoAgenda
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.codebook import Codebook, UnknownSchema
-from holdfast.stepping.commit import Commit, Head, Letter, Record
+from holdfast.stepping.commit import Commit, Head, Letter, Record, Undone
 from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
@@ -35,12 +35,14 @@ class Stepper:
         layout: Layout,
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
+        undone: Callable[[], Iterable[Undone]] = tuple,
         *,
         scripted: bool = False,
     ) -> None:
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
+        self.undone = undone  # all that is committed
         self.kinds = {name: Kind(cls, codebook) for name, cls in fleet.agents.items()}
         self.context = Context(fleet.name, frozenset(fleet.agents))
         self.agenda = NoAgenda() if scripted else Agenda()
@@ -221,6 +223,7 @@ class Stepper:
             answers=fold.answers,
             letters=fold.letters,
             redriven=fold.redriven,
+            undone=fold.undone,
             journalled=journalled,
             relayed=relayed,
             calls=calls,

@@ -46,6 +46,10 @@ class Bench:
             assert outcome.serial not in self.outcomes, "told twice"
             self.outcomes[outcome.serial] = outcome
 
+    def looked(self) -> bool:
+        self.look()
+        return True
+
     def until_begun(self, serial: int) -> None:
         self._until(lambda: serial in self.began or serial in self.outcomes)
         assert serial in self.began, self.outcomes[serial]

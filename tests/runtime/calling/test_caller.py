@@ -1,6 +1,8 @@
 """Goal: the caller runs every open call, in bounded memory, and the reply reaches whoever called,
 whatever fails on the way. Executors, clock and worker are turned by hand."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -11,6 +13,7 @@ from holdfast.runtime.calling.breaker import ATTEMPTS_TO_JUDGE, OPEN_SECONDS
 from holdfast.runtime.calling.lane import PAUSE_SECONDS_MAX, Work
 from holdfast.runtime.calling.port import LOST, Outcome
 from holdfast.runtime.rescaling import Rescale
+from holdfast.runtime.worker import Worker
 from tests.runtime.calling.callers import Client, Please, Rig, fleet
 
 
@@ -256,7 +259,7 @@ class Refusing:
         rig.engine.append = self.append  # type: ignore[method-assign]
 
     def append(
-        self, partition: int, parcels: list[Parcel], wait_seconds: float = 0.0
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = 0.0
     ) -> list[Taken | Exception]:
         if not self.refuses or parcels[0].external:
             return self._append(partition, parcels, wait_seconds)
@@ -301,31 +304,36 @@ def test_functions_rest_while_their_replies_find_no_room(monkeypatch: pytest.Mon
 
 
 def test_a_reply_goes_to_whoever_owns_the_key_by_then() -> None:
+    """One is answered before a rescaling, some while the inboxes are closed, the rest after it."""
     rig = Rig(partitions=2)
     for n in range(8):
         rig.please(f"k-{n}", "tell", "x", times=2)
+        rig.please(f"k-{n}", "sleep_async", 1.0)
     rig.turn()
-    running, rig.hands.running = dict(rig.hands.running), {}
-    job = Rescale(fleet, rig.engine, 3)
+    rig.hands.end(next(iter(rig.hands.running)))
+    rig.turn()
     rig.worker.partitions.clear()
-    for number in range(2):
-        rig.engine._granted.discard(number)  # type: ignore[attr-defined]
+    rig.engine._granted.clear()  # type: ignore[attr-defined]
+    job = Rescale(fleet, rig.engine, 3)
+    while not job._closed:
+        job.step()
+    rig.hands.end_all()
+    rig.caller.tick()
+    assert rig.caller._answers.trouble is not None, "a closed inbox refuses replies"
     while not job.step():
         pass
-    rig.hands.running = running
-    rig.worker = type(rig.worker)(fleet, rig.engine, rig.engine.catalog.layout.numbers)
+    rig.worker = Worker(fleet, rig.engine, rig.engine.catalog.layout.numbers)
     rig.fold()
     for _ in range(20):
-        rig.hands.end_all()
         rig.turn(2.0)
+        rig.hands.end_all()
+        rig.async_hands.end_all()
     for n in range(8):
-        assert sorted(rig.client(f"k-{n}").told) == [
-            f"clients/Client/k-{n}/1/call1",
-            f"clients/Client/k-{n}/1/call2",
-        ]
+        told = [f"clients/Client/k-{n}/{call}" for call in ("1/call1", "1/call2", "2/call1")]
+        assert sorted(rig.client(f"k-{n}").told) == told
     assert rig.open_calls() == 0
-    attempts = rig.caller.status()[0].attempts
-    assert attempts == 16, "what was known before the rescaling is not run again after it"
+    attempts = {each.function: each.attempts for each in rig.caller.status()}
+    assert attempts == {"tell": 16, "sleep_async": 8}, "what was known before is not run again"
 
 
 def test_looks_become_rare_when_nothing_comes() -> None:

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from holdfast.runtime.calling import coroutines as executor
-from holdfast.runtime.calling.looping import LOOP_SECONDS_MAX
 from holdfast.runtime.calling.port import LOST
+from holdfast.runtime.calling.wire import LOOP_SECONDS_MAX
 from tests.runtime.calling import functions as f
 from tests.runtime.calling.attempts import Bench, coroutines, open_descriptors
 

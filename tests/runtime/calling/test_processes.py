@@ -129,7 +129,7 @@ def test_spare_children_go_after_a_while_but_for_one(monkeypatch: pytest.MonkeyP
     with processes() as bench:
         for serial in [bench.start(f.sleep, 0.2) for _ in range(3)]:
             assert bench.outcome(serial).reason == ""
-        wait_until(lambda: bench.look() or len(bench.pids()) == 1, 5.0, "one is left")
+        wait_until(lambda: bench.looked() and len(bench.pids()) == 1, 5.0, "one is left")
         assert bench.text(f.tell, "still there") == "still there"
 
 

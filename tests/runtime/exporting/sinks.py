@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ FLEET = "harbour"
 def micros(value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, datetime):
-        value = value.timestamp()
-    assert isinstance(value, (int, float))
-    return round(value * 1e6)
+    if not isinstance(value, datetime):
+        assert isinstance(value, (int, float))
+        value = datetime.fromtimestamp(value, UTC)  # rounds as everybody does who has a date
+    return (value - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def plain(row: Row) -> Row:
@@ -43,7 +43,7 @@ class Sink:
     to: str
 
     def rows(self, kind: Kind) -> list[Row]:
-        """Events and actions as written; by partition, in order of writing."""
+        """Events and actions; by partition, as written, but a table has no order of its own."""
         raise NotImplementedError
 
     def states(self, fleet: str = FLEET) -> dict[str, Row]:
@@ -119,15 +119,15 @@ class Database(Sink):
 
     def query(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.to) as connection:
-            return connection.execute(text, values or None).fetchall()  # type: ignore[call-overload]
+            return connection.execute(text, values or None).fetchall()
 
     def change(self, text: str) -> None:
         with psycopg.connect(self.to, autocommit=True) as connection:
-            connection.execute(text)  # type: ignore[call-overload]
+            connection.execute(text)
 
     def _read(self, table: str) -> list[Row]:
         with psycopg.connect(self.to) as connection:
-            cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY ctid')  # type: ignore[call-overload]
+            cursor = connection.execute(f'SELECT * FROM "{table}"')
             names = [each.name for each in cursor.description or ()]
             return [plain(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
@@ -136,7 +136,12 @@ class Database(Sink):
         return [name for (name,) in self.query(query)]
 
     def rows(self, kind: Kind) -> list[Row]:
-        return sorted(self._read(f"{FLEET}_{kind}"), key=lambda row: row["partition"])
+        def order(row: Row) -> tuple[object, ...]:
+            if kind == "actions":
+                return row["partition"], row["number"]
+            return row["partition"], row["position"], row["fired"] is None, row["fired"]
+
+        return sorted(self._read(f"{FLEET}_{kind}"), key=order)
 
     def states(self, fleet: str = FLEET) -> dict[str, Row]:
         tables = [name for name in self.tables() if name.startswith(f"{fleet}_states_")]

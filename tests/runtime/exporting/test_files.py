@@ -120,6 +120,39 @@ def test_files_that_somebody_took_away_are_not_missed(world: World, tmp_path: Pa
     assert [row["position"] for row in sink.rows("events")] == [9]
 
 
+def test_a_name_that_cannot_be_given_is_given_later(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is the commit: from there on the rows are exported, and must not be thrown away
+    because the last step failed."""
+    sink = sink_named("parquet", tmp_path, "")
+    export(world.engine, "actions", sink)
+    rename = os.replace
+
+    def failing(source: Path, to: Path) -> None:
+        if str(to).endswith(".parquet"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(source, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing)
+        with pytest.raises(UsageError, match="Input/output error"):
+            export(world.engine, "events", sink)
+    assert export(world.engine, "events", sink) == 0
+    assert [row["position"] for row in sink.rows("events")] == list(range(9))
+
+
+def test_files_of_others_in_the_folder_stay(world: World, tmp_path: Path) -> None:
+    sink = sink_named("parquet", tmp_path, "")
+    own = tmp_path / "parquet" / "events" / "compacted.parquet"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    export(world.engine, "events", sink)
+    with exporter(world.engine, "events", sink) as made:
+        made.clear()
+    assert [path.name for path in own.parent.glob("*.parquet")] == ["compacted.parquet"]
+
+
 def test_names_say_partition_and_range(world: World, tmp_path: Path) -> None:
     sink = sink_named("parquet", tmp_path, "")
     export(world.engine, "events", sink)

@@ -78,7 +78,7 @@ def test_partitions_of_another_rescaling_are_refused(sink: Sink, tmp_path: Path)
         rescale(fleet, f"sqlite:{place}", 2)
         fold(place, 3)
     assert put(here, "events", sink) == 2
-    with pytest.raises(WrongFleet, match="partition [12] is another one of that number"):
+    with pytest.raises(WrongFleet, match=r"partition [12] is another one of that number"):
         put(there, "events", sink)
 
 

@@ -214,14 +214,11 @@ class Order(Agent):
 def test_reserved_words_odd_letters_and_long_names(database: Database, tmp_path: Path) -> None:
     odd = Fleet("select.from:where-1", agents=[Order])
     with opened(odd, "memory", tmp_path) as world:
-        world.live.send(Order, "k", Set(a=3))
-        world.run()
-        for kind in ("events", "states"):
-            export(world.engine, kind, database)
-        world.live.send(Order, "k", Set(a=4))
-        world.run()
-        for kind in ("events", "states"):
-            export(world.engine, kind, database)
+        for a in (3, 4):
+            world.live.send(Order, "k", Set(a=a))
+            world.run()
+            export(world.engine, "events", database)
+            export(world.engine, "states", database)
     assert database.tables() == [
         "holdfast_export",
         "select.from:where-1_events",

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
-from holdfast.engine.port import Engine
+from holdfast.engine.port import Engine, View
 from holdfast.runtime.exporting import reading
 from holdfast.runtime.exporting.payloads import Payloads
 from holdfast.runtime.exporting.reading import _inbox_columns
+from holdfast.runtime.exporting.target import Place
 from holdfast.runtime.reading import Plain, Reading, Untyped
+from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame, const, opaque, rows
 from holdfast.stepping.inputs import StoredFrame
 from tests.runtime.exporting.fleets import Arm, Drone, Fail, Tell, Tick, Visitor, fleet
@@ -157,6 +160,39 @@ def test_many_small_exports_are_one_large_one(
     assert by_agent(sink.rows("events")) == told(world.engine)
     ids = [row["id"] for row in sink.rows("actions")]
     assert ids == [each.id for each in world.live.actions()]
+
+
+class HalfFolded:
+    """A view whose head stands inside a frame, as when events are folded one by one."""
+
+    def __init__(self, view: View, position: int) -> None:
+        self._view = view
+        self._position = position
+
+    def head(self) -> Head:
+        return self._view.head()._replace(position=self._position)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._view, name)
+
+
+def test_places_inside_a_frame(tmp_path: Path) -> None:
+    with opened(fleet, "memory", tmp_path) as world:
+        world.live.send_many([(Drone, f"d-{i}", Tick(n=i)) for i in range(10)])
+        world.run()
+        view = world.engine.view(0)
+        payloads = Payloads(world.engine.catalog.schemas)
+        gaps = reading.Gaps(skip=False, note=print)
+        place = Place(0, view.incarnation())
+        found: list[object] = []
+        for position in (3, 4, 9, 10):
+            half = cast(View, HalfFolded(view, position))
+            ((batch, place),) = reading.batches(
+                "events", reading.events(half, place, payloads, gaps)
+            )
+            found += batch.columns["position"]
+            assert place.position == position
+    assert found == list(range(10))
 
 
 def test_an_empty_fleet_gives_no_rows(world: World, sink: Sink) -> None:

@@ -13,9 +13,12 @@ import pytest
 from holdfast import Fleet, Live, SchemaError, UsageError
 from holdfast.blob.files import FileBlob
 from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.runtime.archiving.archive import Archive
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.snapshots.backing import Request, restore_to, ship_once, time_of
-from holdfast.runtime.snapshots.forwarding import Point
+from holdfast.runtime.snapshots.forwarding import Forward, Point
+from holdfast.runtime.snapshots.logs import ArchiveLog
+from holdfast.runtime.snapshots.restoring import StoredContents
 from holdfast.runtime.snapshots.store import SnapshotStore
 from tests.runtime.snapshots.convoy import (
     KEYS,
@@ -133,6 +136,32 @@ def test_the_end_of_the_log_has_everything(tmp_path: Path, code: Fleet | None) -
     """Without code the events behind the snapshot wait, and are folded by whoever runs it."""
     story = Story(tmp_path, 7)
     with fleet.open(f"sqlite:{restored(story, tmp_path, None, code)}") as live:
+        live.settle()
+        assert tokens(live) == sum(number for _, number in story.loads)
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_journal_that_is_behind_loses_and_doubles_nothing(tmp_path: Path, late: int) -> None:
+    """The log of one partition is known to be folded no further than the snapshot, while the others
+    have folded what it sent since: they are folded less, and it sends again."""
+    story = Story(tmp_path, 11)
+
+    class Behind(ArchiveLog):
+        def folded(self, incarnation: str) -> int:
+            known = super().folded(incarnation)
+            return 0 if incarnation == contents.partitions[late].facts.incarnation else known
+
+    contents = StoredContents(story.store, story.store.load(story.store.listed()[0]))
+    forward = Forward(contents, Behind(Archive(story.store.blob)), fleet)
+    done = forward.run(Point())
+    marks = {part.facts.number: part.facts.marks for part in done.partitions}
+    for part in done.partitions:
+        for number, known in marks.items():
+            taken = known.get(part.facts.incarnation, 0)
+            assert taken < part.facts.sent_next.get(number, 1), "a message without its cause"
+    assert done.partitions[late].facts.next > done.partitions[late].facts.head.position
+    SqliteEngine.plant(tmp_path / "there", done)
+    with fleet.open(f"sqlite:{tmp_path / 'there'}") as live:
         live.settle()
         assert tokens(live) == sum(number for _, number in story.loads)
 

@@ -194,6 +194,7 @@ class MemoryEngine:
             part.issued.append(commit.issued)
         if commit.journalled is not None:
             part.journalled.append(commit.journalled)
+        part.compensated += commit.undone
         if commit.note is not None:
             part.notes.append(commit.note)
         part.committed = commit.head
@@ -295,6 +296,7 @@ class MemoryEngine:
                     past += 1
                 del part.inbox[:past]
                 part.issued = [one for one in part.issued if one.now >= oldest]
+                part.compensated = [one for one in part.compensated if one.now >= oldest]
                 self._forget_notes(part, oldest)
 
     def _forget_notes(self, part: MemoryPartition, oldest: float) -> None:

@@ -24,6 +24,7 @@ from holdfast.stepping.commit import (
     Journalled,
     Letter,
     Record,
+    Undone,
 )
 from holdfast.stepping.inputs import StoredFrame
 
@@ -101,6 +102,7 @@ class MemoryPartition:
     notes: list[CommitNote] = field(default_factory=list)
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
+    compensated: list[Undone] = field(default_factory=list)
     opened: dict[str, Call] = field(default_factory=dict)  # calls by id, in order of their numbers
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
     whole: threading.RLock = field(default_factory=threading.RLock)  # nothing in it is half done
@@ -167,6 +169,10 @@ class MemoryPartition:
             later = (call for call in self.opened.values() if call.number > after)
             return list(islice(later, most))
 
+    def undone(self) -> list[Undone]:
+        with self.whole:
+            return list(self.compensated)
+
     def sent_next(self) -> dict[int, int]:
         with self.whole:
             return dict(self.numbers)
@@ -191,6 +197,7 @@ def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartit
         generation=max(part.generation for part in parents),
         committed=inheritance.first_head((part.committed for part in parents), letters, calls),
         dead={letter.id: (letter, False) for letter in letters},
+        compensated=inheritance.undone_of(slots, [part.undone() for part in parents]),
         opened={call.id: call for call in calls},
     )
     child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe

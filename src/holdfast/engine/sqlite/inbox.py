@@ -360,9 +360,8 @@ class SqliteInbox:
             path = self.folder / str(name)
             kept += path.stat().st_size + wal_bytes(path)
             aged = last_written(path) < oldest_kept
-            past = (
-                aged and not self.kept.keeps(following.first)
-            ) or kept > self._limits.retain_bytes
+            aged = aged and not self.kept.keeps(following.first)
+            past = aged or kept > self._limits.retain_bytes
             if past and following.first <= folded:
                 result.append(name)
             else:

@@ -28,7 +28,7 @@ from holdfast.engine.sqlite.files import damaged, discard, explained, publish, s
 from holdfast.engine.sqlite.folders import folder_of, fresh_incarnation, make_folder
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.standing import begin_state
-from holdfast.engine.sqlite.state import SqliteState, call_row
+from holdfast.engine.sqlite.state import PUT_UNDONE, SqliteState, call_row, undone_row
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.errors import HoldfastError
 from holdfast.model.keys import Layout
@@ -113,6 +113,7 @@ def _make_children(
     inheritance.check_sources(dedupe, sources_max)
     buried = [parent.view.letters() for parent in parents]
     opened = [parent.view.calls(0, 2**62) for parent in parents]
+    undone = [parent.view.undone() for parent in parents]
     records = _records(root, parents, before, after)
     for number, parts in groupby(records, key=itemgetter(0)):
         slots = after.slots_by_number[number]
@@ -132,6 +133,8 @@ def _make_children(
                     connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 for call in calls:
                     connection.execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
+                for one in inheritance.undone_of(slots, undone):
+                    connection.execute(PUT_UNDONE, undone_row(one))
                 for letter in letters:
                     connection.execute("INSERT INTO letters VALUES(?, ?, ?, ?)", _row(letter))
             publish(connection, path)

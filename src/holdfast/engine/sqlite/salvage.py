@@ -323,7 +323,8 @@ _OUTPUTS = {
     "letters": "id, body, sum - redriven",
     "answers": "position, now, body, sum",
     "calls": "number, id, body, sum",
-    "commits": "number, position, fired, now, states, condemned, sum",
+    "commits": "number, position, fired, now, states, issued, sent, letters, condemned, sum",
+    "undone": "id, key, now, why, sum",
     "sent": "destination, next, sum",
     "about": "name, value, sum",
 }

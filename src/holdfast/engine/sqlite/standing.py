@@ -46,7 +46,12 @@ CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL,
 _COMMITS = """
 CREATE TABLE commits(
     number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
-    condemned TEXT, sum INTEGER
+    issued INTEGER, sent INTEGER, letters INTEGER, condemned TEXT, sum INTEGER
+);
+"""
+_UNDONE = """
+CREATE TABLE undone(
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE, key TEXT, now REAL, why TEXT, sum INTEGER
 );
 """
 
@@ -81,7 +86,7 @@ def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
         extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
         put_head(connection, standing)
     if not has_table(connection, "commits"):
-        extend(connection, _COMMITS, STATE_FORMAT)
+        extend(connection, _COMMITS + _UNDONE, STATE_FORMAT)
 
 
 def has_table(connection: apsw.Connection, name: str) -> bool:
@@ -108,7 +113,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS)
+    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS + _UNDONE)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

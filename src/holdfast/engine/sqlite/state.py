@@ -39,12 +39,13 @@ from holdfast.engine.sqlite.standing import (
     read_head,
 )
 from holdfast.errors import Fenced, OutdatedCode
-from holdfast.stepping.commit import Call, Commit, Record
+from holdfast.stepping.commit import Call, Commit, Record, Undone
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
+PUT_UNDONE = "INSERT INTO undone(id, key, now, why, sum) VALUES(?, ?, ?, ?, ?)"
 Rows = list[tuple[object, ...]]
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -206,7 +207,8 @@ class SqliteState:
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
         note = commit.note
         if note is not None:
-            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?)", (*note, check_of(*note)))
+            row = (*note, check_of(*note))
+            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
@@ -214,6 +216,8 @@ class SqliteState:
             # The flag is part of the checksum, by the simplest of sums.
             again = "UPDATE letters SET redriven=1, sum=sum+1 WHERE id=? AND redriven=0"
             many(again, [(letter_id,) for letter_id in commit.redriven])
+        for one in commit.undone:
+            execute(PUT_UNDONE, undone_row(one))
         if answers:
             many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
 
@@ -285,6 +289,7 @@ class SqliteState:
             ("actions", "first", wall),
             ("journal", "first", wall),
             ("commits", "number", wall),
+            ("undone", "number", wall),
             ("answers", "position", asked),
         ):
             while self._forget_some(claim, table, key, oldest) == FORGET_ROWS:
@@ -332,6 +337,10 @@ class SqliteState:
 def call_row(call: Call) -> tuple[object, ...]:
     body = _pack(call)
     return call.number, call.id, body, check_of(call.number, call.id, body)
+
+
+def undone_row(one: Undone) -> tuple[object, ...]:
+    return *one, check_of(*one)
 
 
 def checkpoint(path: Path) -> None:

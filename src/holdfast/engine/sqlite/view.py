@@ -31,6 +31,7 @@ from holdfast.stepping.commit import (
     Journalled,
     Letter,
     Record,
+    Undone,
 )
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
@@ -278,6 +279,18 @@ class SqliteView:
             rows = self._connection.execute(query, (after, most)).fetchall()
         bodies = [verified(self._path, f"call {row[0]}", row)[2] for row in rows]
         return [msgspec.msgpack.decode(cast(bytes, body), type=Call) for body in bodies]
+
+    def undone(self) -> list[Undone]:
+        with self._one_moment():
+            if not has_table(self._connection, "undone"):
+                return []
+            self._check_structure_of("undone")
+            query = "SELECT id, key, now, why, sum FROM undone ORDER BY number"
+            rows = self._connection.execute(query).fetchall()
+        return [
+            Undone(*verified(self._path, f"the compensation of {row[0]}", row))  # type: ignore[arg-type]
+            for row in rows
+        ]
 
     def sent_next(self) -> dict[int, int]:
         with self._lock, explained(self._path):

@@ -81,3 +81,11 @@ def check_archive(engine: Engine, url: str | None) -> None:
     elif isinstance(engine, HoldsBack):
         for number in (*engine.catalog.retired, *engine.catalog.layout.numbers):
             engine.keep_from(number, None)
+
+
+def finish_archive(engine: Engine, url: str | None) -> None:
+    """What is there when the fleet stops is archived too, also if its shipper was not up to it."""
+    if url is not None:
+        shipper = Shipper(engine, open_blob(url, patience_seconds=PATIENCE_SECONDS))
+        while _guarded(shipper.tick):
+            pass

@@ -218,13 +218,18 @@ class Shipper:
         seconds = 0.0 if oldest is None else max(0.0, self._clock() - oldest)
         return Lag(sum(log.waiting() for log in logs), seconds)
 
+    def _lag_in_words(self) -> str:
+        try:
+            return str(self.lag()) if self._lines else "how much is archived is not known yet"
+        except HoldfastError:
+            return "how much is archived cannot be read"
+
     def _note(self, trouble: str) -> None:
         """Told when it comes, when it goes, and now and then while it stays."""
         now = self._clock()
         if trouble and (not self._trouble or not 0 <= now - self._told < ALARM_SECONDS):
-            lag = self.lag() if self._lines else "how much is archived is not known yet"
-            _log.error("%s: %s; trying again", trouble, lag)
+            _log.error("%s: %s; trying again", trouble, self._lag_in_words())
             self._told = now
         elif self._trouble and not trouble:
-            _log.warning("the archive goes on: %s", self.lag())
+            _log.warning("the archive goes on: %s", self._lag_in_words())
         self._trouble = trouble

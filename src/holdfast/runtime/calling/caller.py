@@ -27,6 +27,7 @@ from holdfast.stepping.inputs import reply_frame
 
 CALLS_PER_LOOK = 64  # a page may have 64 MiB of arguments
 LOOK_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)  # between looks that found nothing
+DEADLINES_KEPT = 1_000  # of attempts that have ended
 
 _log = logging.getLogger("holdfast.caller")
 
@@ -206,12 +207,19 @@ class Caller:
                 if work is not None:
                     due = self._clock() + work.call.timeout
                     heapq.heappush(self._deadlines, (due, serial))
+                    self._forget_deadlines()
             for outcome in executor.finished():
                 work = self._running.pop(outcome.serial, None)
                 if work is not None:
                     heard = True
                     self._ended(work, outcome)
         return heard
+
+    def _forget_deadlines(self) -> None:
+        """Most attempts end long before: their deadlines must not pile up until they are due."""
+        if len(self._deadlines) > 2 * len(self._running) + DEADLINES_KEPT:
+            self._deadlines = [each for each in self._deadlines if each[1] in self._running]
+            heapq.heapify(self._deadlines)
 
     def _end_late(self) -> bool:
         ended = False

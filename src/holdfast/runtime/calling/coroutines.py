@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from holdfast.errors import UsageError
 from holdfast.runtime.calling.child import Child
-from holdfast.runtime.calling.looping import LOOP_SECONDS_MAX
 from holdfast.runtime.calling.port import LOST, Attempt, Outcome
 from holdfast.runtime.calling.processes import IMPORT_SECONDS_MAX, outcome_of
 from holdfast.runtime.calling.targets import target_of
+from holdfast.runtime.calling.wire import LOOP_SECONDS_MAX
 
 SILENT_SECONDS_MAX = 2 * LOOP_SECONDS_MAX  # not even its watch speaks: compiled code blocks it all
 CANCEL_SECONDS_MAX = 1.0  # what does not end when it is cancelled

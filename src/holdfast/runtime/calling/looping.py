@@ -15,10 +15,9 @@ import time
 from typing import Protocol
 
 from holdfast.runtime.calling.running import Ended, Functions, failed, judge
-from holdfast.runtime.calling.wire import Message, Reader, pack
+from holdfast.runtime.calling.wire import LOOP_SECONDS_MAX, Message, Reader, pack
 
 BEAT_SECONDS = 0.5
-LOOP_SECONDS_MAX = 5.0  # a loop that does not turn for so long is blocked
 
 
 class Line(Protocol):

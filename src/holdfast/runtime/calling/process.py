@@ -13,7 +13,8 @@ from types import FrameType
 
 from holdfast.engine.urls import open_engine
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
-from holdfast.runtime.calling.driving import Driver, ring
+from holdfast.runtime.calling.bell import ring
+from holdfast.runtime.calling.driving import Driver
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.process import Heart, end_with_the_supervisor
 from holdfast.runtime.supervisor import EXIT_REFUSED

@@ -27,7 +27,7 @@ class CallerStatus(msgspec.Struct):
 def publish(root: Path, functions: Sequence[FunctionStatus]) -> None:
     """All or nothing for whoever reads. A full disk keeps the old one."""
     path = root / NAME
-    new = path.with_suffix(f".{os.getpid()}")
+    new = root / f"{NAME}.new"
     try:
         new.write_bytes(msgspec.json.encode(CallerStatus(os.getpid(), list(functions))))
         new.replace(path)

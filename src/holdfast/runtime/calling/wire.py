@@ -16,6 +16,7 @@ from holdfast.model.calls import ARGUMENTS_BYTES_MAX
 from holdfast.runtime.calling.port import RESULT_BYTES_MAX
 
 MESSAGE_BYTES_MAX = 2 * max(ARGUMENTS_BYTES_MAX, RESULT_BYTES_MAX)  # and all that is around them
+LOOP_SECONDS_MAX = 5.0  # an event loop that does not turn for so long is blocked
 _LENGTH = struct.Struct("<I")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[object])

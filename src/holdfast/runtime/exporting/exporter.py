@@ -42,7 +42,7 @@ def open_target(
 
         return Files(path, fleet, kind, ParquetWriter(kind, payloads), reach)
     if rest == "-":
-        return Stream(sys.stdout.buffer)
+        return Stream(sys.stdout.fileno())
     if rest.endswith("/") or path.is_dir():
         return Files(path, fleet, kind, Lines(), reach)
     return OneFile(path, fleet, kind, reach)

@@ -42,7 +42,7 @@ def explained(path: Path) -> Iterator[None]:
     """Turn what the operating system refuses into one line."""
     try:
         yield
-    except HoldfastError:
+    except (HoldfastError, BrokenPipeError):
         raise
     except OSError as error:
         where = error.filename or path
@@ -127,11 +127,11 @@ class Folder:
                 "an empty directory, or restore it"
             )
         self._finish()
-        for leftover in self.path.rglob(".*.part"):
-            leftover.unlink()
+        self.discard()
 
     def _files(self) -> list[str]:
-        found = self.path.rglob(f"*{self._ending}")
+        """Those we wrote, going by their names; whatever else is here is not ours."""
+        found = self.path.rglob(f"p[0-9]*-*+*-*+*{self._ending}")
         return sorted(str(each.relative_to(self.path)) for each in found)
 
     def places(self) -> dict[int, Place]:
@@ -167,16 +167,22 @@ class Folder:
         self._position = position
 
     def _finish(self) -> None:
+        """What the position says has happened; durably, as the next one says it no more."""
         for name in self._position.parts:
             if (hidden := self.hidden(name)).exists():
                 os.replace(hidden, self.path / name)
         for name in self._position.old:
             (self.path / name).unlink(missing_ok=True)
+        changed = [*self._position.parts, *self._position.old]
+        for folder in {(self.path / name).parent for name in changed}:
+            sync_folder(folder)
 
     def discard(self) -> None:
-        """Parts of a write that failed."""
+        """Parts that no position knows: of a write that failed, or of one that was killed."""
+        known = {self.hidden(name) for name in self._position.parts}
         for leftover in self.path.rglob(".*.part"):
-            leftover.unlink(missing_ok=True)
+            if leftover not in known:
+                leftover.unlink(missing_ok=True)
 
     def close(self) -> None:
         os.close(self._descriptor)

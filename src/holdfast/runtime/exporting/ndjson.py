@@ -45,11 +45,20 @@ def _embedded(value: object) -> object:
     return msgspec.Raw(value if isinstance(value, bytes) else json_text(value))
 
 
+def append(descriptor: int, batch: Batch) -> None:
+    """Nothing stays in a buffer, which Python would try to write once more at its end."""
+    text = io.BytesIO()
+    Lines().write(text, batch)
+    content = text.getbuffer()
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
 class Stream:
     """Standard output: no place is kept, so it begins at the beginning."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._places: dict[int, Place] = {}
 
     def places(self) -> dict[int, Place]:
@@ -62,9 +71,8 @@ class Stream:
         rows = 0
         with explained(Path("standard output")):
             for batch in batches:
-                Lines().write(self._file, batch)
+                append(self._descriptor, batch)
                 rows += len(batch)
-            self._file.flush()
         self._places[after.partition] = after
         return rows
 
@@ -117,9 +125,7 @@ class OneFile:
         try:
             with explained(self._path):
                 for batch in batches:
-                    text = io.BytesIO()
-                    Lines().write(text, batch)
-                    self._append(text.getbuffer())
+                    append(self._descriptor, batch)
                     rows += len(batch)
                 os.fsync(self._descriptor)
                 self._reach("export.before")
@@ -132,10 +138,6 @@ class OneFile:
             os.truncate(self._descriptor, self._position.length)
             raise
         return rows
-
-    def _append(self, content: memoryview) -> None:
-        while content:
-            content = content[os.write(self._descriptor, content) :]
 
     def _put(self, position: Position) -> None:
         replace(self._beside, msgspec.json.encode(position))

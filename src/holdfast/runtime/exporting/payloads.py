@@ -17,6 +17,9 @@ from holdfast.model.schema import Schema, UntypedReader
 from holdfast.stepping.frame import Frame
 
 _json = msgspec.json.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[list[object]]).decode
+# Values of these types are the same on disk and for people: most events have no others.
+_AS_STORED = ("bool", "int", "float", "str", "bytes", "uuid", "decimal", "null")
 
 
 def json_text(value: object) -> bytes:
@@ -67,13 +70,23 @@ class Payloads:
         """The schema and the JSON of every row, in order."""
         ids = cast(list[int], frame.values("schema"))
         each = {
-            i: iter([json_text(v) for v in self._reader(i).rows(frame.opaque(f"rows.{i}"))])
-            for i in dict.fromkeys(ids)
+            i: iter([json_text(v) for v in self._rows(i, frame.opaque(f"rows.{i}"))])
+            for i in set(ids)
         }
         try:
             return ids, [next(each[i]) for i in ids]
         except StopIteration:
             raise DamagedData("a frame has fewer payloads than rows") from None
+
+    def _rows(self, schema_id: int, packed: bytes) -> list[dict[str, object]]:
+        fields = self.schema(schema_id).fields
+        if not all(field.type in _AS_STORED for field in fields):
+            return self._reader(schema_id).rows(packed)
+        names = [field.name for field in fields]
+        try:
+            return [dict(zip(names, row, strict=True)) for row in _unpack(packed)]
+        except (msgspec.DecodeError, ValueError):
+            return self._reader(schema_id).rows(packed)  # says what is wrong with them
 
     def _reader(self, schema_id: int) -> UntypedReader:
         reader = self._readers.get(schema_id)

@@ -8,6 +8,7 @@ is seen in the agent's committed state, at the end of the history.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import msgspec
 
@@ -139,8 +140,10 @@ class Comparison:
         return None
 
     def _issued(self, commit: Commit) -> Difference | None:
-        noted = self._replay.note is not None
-        for recorded, made in self._actions.beside(commit.issued, noted, commit.head.now):
+        note = self._replay.note
+        count = None if note is None else note.issued
+        first = commit.before.actions_next
+        for recorded, made in self._actions.beside(first, commit.issued, count):
             if not self._same(made, recorded):
                 return self._of_output("an action", recorded, made)
         return None
@@ -151,13 +154,20 @@ class Comparison:
             if not feed.whole:
                 continue
             for made in messages_in(Frame.decode(out.frame)):
-                recorded = feed.next()
+                recorded = feed.pop()
                 if recorded is None:
                     feed.whole = False  # the rest waits to be relayed
                     break
                 if not self._same(made, recorded):
                     return self._of_output("a message", recorded, made)
-        return None
+        note, made_note = self._replay.note, commit.note
+        if note is None or made_note is None or made_note.sent >= note.sent:
+            return None
+        for feed in self._messages.values():
+            missing = feed.peek() if feed.whole else None
+            if missing is not None and cast(float, missing.about[-1]) <= note.now:
+                return self._of_output("a message", missing, None)
+        return self._difference(note.position, "", "", "messages", note.sent, made_note.sent)
 
     def _same(self, made: Output | None, recorded: Output | None) -> bool:
         if made == recorded:
@@ -183,11 +193,9 @@ class Comparison:
             was = self._letters.get(letter.id)
             if was is None or not self._same_letters(was, letter):
                 return self._of_letter(was, letter)
-        if self._replay.note is None:
-            return None
-        following = self._letters.get(commit.head.letters_next)
-        if following is not None and following.now < commit.head.now:
-            return self._of_letter(following, None)
+        note = self._replay.note
+        if note is not None and len(commit.letters) < note.letters:
+            return self._of_letter(self._letters[commit.head.letters_next], None)
         return None
 
     def _same_letters(self, one: Letter, other: Letter) -> bool:
@@ -261,12 +269,15 @@ class Comparison:
         unequal = self._unequal or set()
         suspects = [name for name in unequal if name in self._suspects]
         if suspects:
-            return self._of_suspect(min(suspects, key=lambda name: self._suspects[name].commit))
+            return self._of_suspect(min(suspects, key=self._order))
         if self._certain is not None:
             return self._certain
         if unequal:
             return self._of_agent(min(unequal))
         return self._counters()
+
+    def _order(self, name: Name) -> tuple[int, int]:
+        return self._suspects[name].commit, self._suspects[name].position
 
     def _of_suspect(self, name: Name) -> Difference:
         suspect, was = self._suspects[name], self._committed.get(name)

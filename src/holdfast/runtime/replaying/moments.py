@@ -19,7 +19,7 @@ from holdfast.runtime.replaying.comparing import Difference, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.history import History, written
 from holdfast.runtime.replaying.recorded import Output, actions_in, actions_of, same_letter
-from holdfast.runtime.replaying.replay import Replay, Start, Taken
+from holdfast.runtime.replaying.replay import Replay, Taken
 from holdfast.runtime.replaying.values import Values, first_field, text_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Letter, Record
@@ -49,7 +49,7 @@ class Past:
         self._all_letters = {letter.id: letter for letter in everything}
         start = self.history.begin()
         own = [record for record in start.records if record[:2] == (agent, key)]
-        self.start = Start(start.head, start.sent_next, own, start.letters)
+        self.start = start._replace(records=own)
         inherited = start.head.letters_next
         self.letters = [x for x in everything if x.id >= inherited and self._is_own(x)]
 

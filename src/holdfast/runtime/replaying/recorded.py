@@ -29,7 +29,7 @@ class Output(NamedTuple):
     row: bytes
 
 
-_ACTION = ("version", "index", "now")
+_ACTION = ("version", "index", "now", "undoes", "why")
 _MESSAGE = ("agent", "key", "hops", "event_time")
 
 
@@ -43,7 +43,8 @@ def messages_in(frame: Frame) -> list[Output]:
 
 def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
     agents, keys = (cast(list[str], frame.values(name)) for name in maker)
-    about = zip(*(cast(list[object], frame.values(name)) for name in names), strict=True)
+    nothing: list[object] = [None] * frame.count
+    about = zip(*(frame.values(name) or nothing for name in names), strict=True)
     rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
     return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]
 
@@ -57,38 +58,31 @@ class ActionFeed:
         self._waiting: deque[Issued] = deque()
 
     def beside(
-        self, made: Issued | None, noted: bool, now: float
+        self, first: int, made: Issued | None, noted: int | None
     ) -> Iterator[tuple[Output | None, Output | None]]:
         """Pairs of recorded and made actions of one commit, unless they are the same bytes.
 
-        A commit's actions are one frame. Without a note of the commit the frames were cut
-        otherwise, and they are paired by their numbers. `now` is when the commit was made: what is
-        recorded from before it has to be among those that were made.
+        `noted` is how many the commit had; without a note they are paired by their numbers.
         """
-        if made is not None:
-            yield from self._paired(made, noted)
         issued = self._peek()
-        if noted and issued is not None and issued.now < now:
-            yield from ((one, None) for one in actions_in(issued.frame))
-
-    def _paired(self, made: Issued, noted: bool) -> Iterator[tuple[Output | None, Output | None]]:
-        issued = self._peek()
-        if issued is None or issued.first > made.first:
+        if issued is None or issued.first > first:
             return  # past retention
-        if noted or issued.frame == made.frame:
+        if made is not None and issued.frame == made.frame:
             self._waiting.popleft()
-            if issued.frame != made.frame:
-                yield from zip_longest(actions_in(issued.frame), actions_in(made.frame))
             return
-        recorded: dict[int, Output] = {}
-        stop = made.first + made.count
+        ours = [] if made is None else actions_in(made.frame)
+        count = len(ours) if noted is None else noted
+        yield from zip_longest(self._take(first, first + count), ours)
+
+    def _take(self, first: int, stop: int) -> list[Output]:
+        found: list[Output] = []
         while (issued := self._peek()) is not None and issued.first < stop:
-            recorded |= dict(enumerate(actions_in(issued.frame), start=issued.first))
+            rows = enumerate(actions_in(issued.frame), start=issued.first)
+            found += [one for number, one in rows if first <= number < stop]
             if issued.first + issued.count > stop:
                 break
             self._waiting.popleft()
-        for number, one in enumerate(actions_in(made.frame), start=made.first):
-            yield recorded.get(number), one
+        return found
 
     def pop(self) -> Issued | None:
         return self._waiting.popleft() if self._peek() is not None else None
@@ -110,9 +104,16 @@ class MessageFeed:
     def __init__(self, view: View, layout: Layout, source: int) -> None:
         self.whole = view.inbox_first() == 0
         self._rows = self._read(view, layout, source) if self.whole else iter(())
+        self._next: Output | None = None
 
-    def next(self) -> Output | None:
-        return next(self._rows, None)
+    def peek(self) -> Output | None:
+        if self._next is None:
+            self._next = next(self._rows, None)
+        return self._next
+
+    def pop(self) -> Output | None:
+        found, self._next = self.peek(), None
+        return found
 
     @staticmethod
     def _read(view: View, layout: Layout, source: int) -> Iterator[Output]:

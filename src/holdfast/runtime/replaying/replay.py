@@ -14,7 +14,15 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.replaying.feeding import END, Agent, FiringFeed, InputFeed, Until
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, CommitNote, Head, Journalled, Letter, Record
+from holdfast.stepping.commit import (
+    Commit,
+    CommitNote,
+    Head,
+    Journalled,
+    Letter,
+    Record,
+    Undone,
+)
 from holdfast.stepping.inputs import Inputs, StoredFrame
 from holdfast.stepping.script import Firing, interleaved
 from holdfast.stepping.stepper import Stepper
@@ -29,6 +37,7 @@ class Start(NamedTuple):
     sent_next: Mapping[int, int] = {}
     records: Iterable[Record] = ()
     letters: Iterable[Letter] = ()  # those that were not redriven by then
+    undone: Iterable[Undone] = ()
 
 
 class Taken(NamedTuple):
@@ -60,9 +69,11 @@ class Replay:
         self._only = only
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
+        self._undone = list(start.undone)
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        self.stepper = Stepper(fleet, layout, codebook, self._letter, scripted=True)
+        undone = self._undone.copy
+        self.stepper = Stepper(fleet, layout, codebook, self._letter, undone, scripted=True)
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
         self._taken: tuple[list[Inputs], list[Firing]] = [], []
@@ -192,6 +203,7 @@ class Replay:
         commit = self.stepper.repeat(batch, script, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
+        self._undone += commit.undone
         return commit
 
     def _is_own(self, firing: Firing) -> bool:

@@ -97,6 +97,7 @@ def visible(engine: Engine, partition: int = 0) -> object:
         [view.answer(p) for p in range(10)],
         view.sent_next(),
         view.commits(0, 100),
+        view.undone(),
         view.calls(0, 100),
     )
 

@@ -27,6 +27,7 @@ from holdfast.testing.conformance.calls import CallConformance
 from holdfast.testing.conformance.captures import CaptureConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
+from holdfast.testing.conformance.compensations import CompensationConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
 from holdfast.testing.conformance.intakes import IntakeConformance
@@ -45,6 +46,7 @@ class EngineConformance(
     BoundConformance,
     CommitConformance,
     NoteConformance,
+    CompensationConformance,
     ViewConformance,
     CallConformance,
     ClaimConformance,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from holdfast.errors import UsageError
 from holdfast.model.event import Event
 from holdfast.runtime.calling.caller import Caller
 from holdfast.runtime.calling.port import LOST, Attempt, Outcome
@@ -104,7 +105,10 @@ class SimulatedExecutor:
         self._machine.returned += 1
         name = f"{attempt.call} {self._machine.returned}"
         random = stream(self._machine.universe.seed, name)
-        return None if cls is None else generate_event(cls, random)
+        try:
+            return None if cls is None else generate_event(cls, random)
+        except UsageError:
+            return None  # of a type that cannot be made up: then the function has failed
 
     def kill(self, serial: int) -> None:
         running = self._running.pop(serial, None)

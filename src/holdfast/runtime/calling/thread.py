@@ -1,0 +1,61 @@
+"""The caller of `fleet.open`: on a thread, from the first call on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from holdfast.engine.port import Engine
+from holdfast.model.fleet import FleetModel
+from holdfast.runtime.calling.bell import has_open_calls, new_bell, ring
+
+_log = logging.getLogger("holdfast.caller")
+
+
+class CallerThread:
+    """A caller beside the worker of `fleet.open`; its thread starts with the first call."""
+
+    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+        self._fleet = fleet
+        self._engine = engine
+        self._bell = new_bell()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._stopping = False
+        self.failure: BaseException | None = None
+        if has_open_calls(engine):
+            self.called()
+
+    def called(self) -> None:
+        """Calls were committed: run them."""
+        with self._starting:
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(
+                    target=self._run, name="holdfast-caller", daemon=True
+                )
+                self._thread.start()
+        ring(self._bell)
+
+    def _run(self) -> None:
+        from holdfast.runtime.calling.driving import Driver  # most programs never call
+
+        try:
+            driver = Driver(self._fleet, self._engine, self._bell)
+            try:
+                while not self._stopping:
+                    driver.turn()
+            finally:
+                driver.close()
+        except BaseException as error:
+            self.failure = error
+            _log.exception("the caller stopped")
+
+    def stop(self) -> None:
+        """What its functions are at is ended; those calls are open, and run again next time."""
+        with self._starting:
+            self._stopping = True
+        if self._thread is not None:
+            ring(self._bell)
+            self._thread.join()
+        os.close(self._bell)

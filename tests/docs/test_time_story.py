@@ -1,0 +1,81 @@
+"""Goal: the incident of docs/time.md happens as told.
+
+Every command of the section is run, in order, in a copy of examples/incident. What stands below a
+command has to be in its output, line by line and in order: words, with "…" for any others.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, blocks_of
+from tests.docs.test_commands import HOLDFAST, running
+
+
+def steps() -> list[tuple[str, list[str]]]:
+    """The commands of the incident, each with the lines below it."""
+    text = (ROOT / "docs" / "time.md").read_text("utf-8")
+    story = text.partition("## An incident")[2].partition("\n## ")[0]
+    found: list[tuple[str, list[str]]] = []
+    for block in blocks_of(story):
+        for line in block.lines if block.language == "console" else ():
+            if line.startswith("$ "):
+                found.append((line.removeprefix("$ "), []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def missing(shown: list[str], output: str) -> str | None:
+    """The first line that the output does not have after those before it."""
+    rest = iter(" ".join(line.split()) for line in output.splitlines())
+    for line in shown:
+        if line.strip() == "…":
+            continue
+        pattern = ".*".join(map(re.escape, line.split("…")))
+        if not any(re.fullmatch(pattern, each) for each in rest):
+            return line
+    return None
+
+
+def test_a_line_that_is_not_there_is_found() -> None:
+    assert missing(["a … c", "…", "e"], "a b c\nd\ne") is None
+    assert missing(["a c"], "a b c") == "a c"
+    assert missing(["b", "a"], "a\nb") == "a"
+
+
+@pytest.mark.kill
+def test_the_incident(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "incident", tmp_path, dirs_exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_ENGINE"}
+    with ExitStack() as fleets:
+        done = []
+        for command, shown in steps():
+            program, *words = shlex.split(command)
+            done.append(words[0])
+            if words[0] == "run":
+                fleets.close()  # the new code takes the place of the old
+                fleets.enter_context(running(words, tmp_path))
+                continue
+            start = [str(HOLDFAST)] if program == "holdfast" else [sys.executable]
+            result = subprocess.run(
+                [*start, *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+            assert missing(shown, result.stdout) is None, f"{command}\n{result.stdout}"
+    assert done[0] == done[-1] == "run"
+    assert {"actions", "history", "replay", "compensate", "fork", "snapshot"} <= set(done)
+    assert "<svg" in (tmp_path / "report.html").read_text("utf-8")
