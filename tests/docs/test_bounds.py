@@ -34,6 +34,7 @@ FIXED = {
     "silence of a worker, seconds": "SILENT_SECONDS",
     "time the answer to an ask is kept, seconds": "ANSWER_SECONDS",
     "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
+    "characters of the reason for a compensation": "WHY_LENGTH_MAX",
     "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
     "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
     "size of the reply of one call, bytes": "RESULT_BYTES_MAX",

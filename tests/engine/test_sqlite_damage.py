@@ -225,7 +225,6 @@ def test_a_new_append_after_a_lost_wal_does_not_reuse_positions(unsettled: Origi
         ("p000/state.db", "DELETE FROM actions WHERE first=1", "actions"),
         ("p000/state.db", "DELETE FROM actions WHERE first=3", "actions"),
         ("p000/state.db", "DELETE FROM journal WHERE first=2", "journal"),
-        ("p000/state.db", "DELETE FROM commits WHERE number=2", "commits"),
         ("p000/state.db", "DELETE FROM letters WHERE id=2", "letters"),
         ("p000/state.db", "UPDATE letters SET redriven=1 WHERE id=2", "letters"),
         ("p000/state.db", "DELETE FROM about WHERE name='generation'", "incarnation owner"),

@@ -15,6 +15,7 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import wal_bytes
 from holdfast.engine.sqlite.segment import list_segments
+from holdfast.engine.sqlite.state import NOTES_PER_ROW
 from holdfast.stepping.commit import Issued, Journalled
 from holdfast.testing.conformance.commits import framed
 from holdfast.testing.conformance.workbench import (
@@ -283,16 +284,17 @@ def test_actions_are_kept_as_long_as_events(tmp_path: Path, clock: HandClock) ->
 
 
 def test_old_notes_of_commits_go_with_the_journal(aged: Fleet, clock: HandClock) -> None:
-    for number in range(3):
+    for number in range(3 * NOTES_PER_ROW):
         journalled = Journalled(number, 1, framed(f"timer {number}"))
         head = {"journal_next": number + 1, "now": clock.wall}
         aged.owner.commit(journalled=journalled, head=head)
-        clock.pass_time(DAY / 2 + 60)
+        clock.pass_time((DAY / 2 + 60) / NOTES_PER_ROW)
     aged.engine._forgot = -1e9
     aged.engine.maintain()
     view = aged.engine.view(0)
-    assert [note.number for note in view.commits(0, 10)] == [3]
-    assert [fired.first for fired in view.journal(0, 10)] == [2]
+    kept = [note.number for note in view.commits(0, 1000)]
+    assert kept == list(range(NOTES_PER_ROW + 1, 3 * NOTES_PER_ROW + 1)), "whole rows go"
+    assert NOTES_PER_ROW < view.journal(0, 1)[0].first < 2 * NOTES_PER_ROW
 
 
 # What is not archived yet.

@@ -42,6 +42,18 @@ def test_partitions_that_have_not_folded_everything(tmp_path: Path) -> None:
             world.clock.pass_time(0.3)
 
 
+def test_production_that_goes_on_meanwhile(tmp_path: Path) -> None:
+    """The fork ends where production stood when it began, however far it has come since."""
+    with recorded_yard(6, tmp_path, sends=60) as world:
+        numbers = world.engine.catalog.layout.numbers
+        for seed in range(3):
+            ends = {number: world.engine.view(number).head() for number in numbers}
+            work(world, random.Random(seed), 20)
+            found = forked(world, yard.fleet, Options(ends=ends))
+            assert differences(found) == {}
+            assert found.outcome.states.unknown > 0
+
+
 def test_rounds_of_any_length_give_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import apsw
 import msgspec
@@ -113,7 +114,7 @@ Tamper = Callable[[apsw.Connection], None]
 
 def other_state(connection: apsw.Connection) -> None:
     query = "SELECT * FROM base WHERE agent='Locker' AND key='k-2'"
-    row = list(connection.execute(query).fetchone())[:-1]
+    row: list[Any] = list(cast("tuple[Any, ...]", connection.execute(query).fetchone()))[:-1]
     state = msgspec.msgpack.decode(row[4])
     state[1] = 99.0
     row[4] = msgspec.msgpack.encode(state)
@@ -122,7 +123,7 @@ def other_state(connection: apsw.Connection) -> None:
 
 def other_version(connection: apsw.Connection) -> None:
     query = "SELECT * FROM base WHERE agent='Locker' AND key='k-2'"
-    row = list(connection.execute(query).fetchone())[:-1]
+    row: list[Any] = list(cast("tuple[Any, ...]", connection.execute(query).fetchone()))[:-1]
     row[2] += 1
     connection.execute("REPLACE INTO base VALUES(?,?,?,?,?,?,?,?)", (*row, check_of(*row)))
 

@@ -194,7 +194,8 @@ def _one_moment(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # an error of the disk has ended it
+            connection.execute("ROLLBACK")
 
 
 def _check_format(connection: apsw.Connection, path: Path, newest: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import apsw
+import msgspec
 
 from holdfast.engine.sqlite.checks import check_of, verified
 from holdfast.engine.sqlite.files import STATE_FORMAT, create, damaged, extend, open_existing
@@ -16,7 +17,7 @@ _HEAD = """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
     letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER, epoch INTEGER,
-    deltas INTEGER, sum INTEGER
+    deltas INTEGER, notes BLOB, sum INTEGER
 );
 """
 _CALLS = """
@@ -44,16 +45,14 @@ CREATE TABLE letters(id INTEGER PRIMARY KEY, redriven INTEGER NOT NULL, body BLO
 CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL, sum INTEGER);
 """
 _COMMITS = """
-CREATE TABLE commits(
-    number INTEGER PRIMARY KEY, position INTEGER, fired INTEGER, now REAL, states INTEGER,
-    issued INTEGER, sent INTEGER, letters INTEGER, condemned TEXT, sum INTEGER
-);
+CREATE TABLE commits(first INTEGER PRIMARY KEY, count INTEGER, now REAL, notes BLOB, sum INTEGER);
 """
 _UNDONE = """
 CREATE TABLE undone(
-    number INTEGER PRIMARY KEY, id TEXT UNIQUE, key TEXT, now REAL, why TEXT, sum INTEGER
+    number INTEGER PRIMARY KEY, id TEXT, key TEXT, now REAL, why TEXT, sum INTEGER
 );
 """
+_NO_NOTES = msgspec.msgpack.encode([])
 
 
 class Standing(NamedTuple):
@@ -62,36 +61,44 @@ class Standing(NamedTuple):
     head: Head
     epoch: int
     deltas: int  # so many rows of deltas there are: a lost one is missed
+    notes: bytes = _NO_NOTES  # of the newest commits: here they cost no page of their own
 
 
 def put_head(connection: apsw.Connection, standing: Standing) -> None:
-    values = (1, *standing.head, standing.epoch, standing.deltas)
+    values = (1, *standing.head, standing.epoch, standing.deltas, standing.notes)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def read_head(connection: apsw.Connection, path: Path) -> Standing:
     row = connection.execute("SELECT * FROM head").fetchone()
     if row is None:
         raise damaged(path, "the head is missing")
-    values = cast(tuple[int, ...], verified(path, "the head", row))
-    *head, epoch, deltas = values[1:]
-    return Standing(Head(*head), epoch, deltas)  # an older head ends earlier: defaults
+    values = verified(path, "the head", row)
+    if not isinstance(values[-1], bytes):
+        values = (*values, _NO_NOTES)  # of an older release
+    *head, epoch, deltas = cast(tuple[int, ...], values[1:-1])
+    return Standing(Head(*head), epoch, deltas, cast(bytes, values[-1]))  # defaults for the rest
 
 
 def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
-    if not has_table(connection, "calls"):
-        standing = read_head(connection, path)
-        extend(connection, "DROP TABLE head;" + _HEAD + _CALLS, STATE_FORMAT)
-        put_head(connection, standing)
     if not has_table(connection, "commits"):
-        extend(connection, _COMMITS + _UNDONE, STATE_FORMAT)
+        standing = read_head(connection, path)
+        calls = "" if has_table(connection, "calls") else _CALLS
+        later = "DROP TABLE head;" + _HEAD + calls + _COMMITS + _UNDONE
+        extend(connection, later, STATE_FORMAT)
+        put_head(connection, standing)
 
 
 def has_table(connection: apsw.Connection, name: str) -> bool:
     query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?"
     return bool(connection.execute(query, (name,)).get)
+
+
+def columns_of(connection: apsw.Connection, table: str) -> list[str]:
+    rows = connection.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchall()
+    return [cast(str, row[0]) for row in rows]
 
 
 def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:

@@ -39,15 +39,17 @@ from holdfast.engine.sqlite.standing import (
     read_head,
 )
 from holdfast.errors import Fenced, OutdatedCode
-from holdfast.stepping.commit import Call, Commit, Record, Undone
+from holdfast.stepping.commit import Call, Commit, CommitNote, Head, Record, Undone
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
+NOTES_PER_ROW = 32  # more make every commit rewrite more, fewer write pages of notes more often
 PUT_UNDONE = "INSERT INTO undone(id, key, now, why, sum) VALUES(?, ?, ?, ?, ?)"
 Rows = list[tuple[object, ...]]
 _pack = msgspec.msgpack.Encoder().encode
+_unpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 class SqliteState:
@@ -103,7 +105,8 @@ class SqliteState:
                 f"{self.path}: newer classes have folded here (schema generation "
                 f"{stored_generation}, this program has {generation}): run the newer program"
             )
-        head, epoch, deltas = read_head(self._connection, self.path)
+        standing = read_head(self._connection, self.path)
+        head = standing.head
         if head.commits < self._witness.seen():
             wal = Path(f"{self.path}-wal")
             raise damaged(wal, f"of {self._witness.seen()} commits {head.commits} are left")
@@ -111,14 +114,15 @@ class SqliteState:
         bring_up_to_date(self._connection, self.path)
         before = Deaths(*map(int, facts["claimed"].split()))
         deaths = before.found(self._marked(), head.position)
-        put_head(self._connection, Standing(head, epoch + 1, deltas))
+        epoch = standing.epoch + 1
+        put_head(self._connection, standing._replace(epoch=epoch))
         claimed: dict[str, str | int] = {
             "generation": generation,
             "owner": " ".join(map(str, ProcessIdentity.own())),
             "claimed": " ".join(map(str, deaths)),
         }
         put_about(self._connection, claimed)
-        return Claim(partition, epoch + 1, facts["incarnation"], deaths.attempts, deaths.alone)
+        return Claim(partition, epoch, facts["incarnation"], deaths.attempts, deaths.alone)
 
     def folding(self, position: int | None) -> None:
         """Not synced: it has to outlive the process, not the machine."""
@@ -148,8 +152,8 @@ class SqliteState:
     def retire(self) -> None:
         """While it is held: no claim is good any more, and there will be none."""
         with explained(self.path):
-            head, epoch, deltas = read_head(self._connection, self.path)
-            put_head(self._connection, Standing(head, epoch + 1, deltas))
+            standing = read_head(self._connection, self.path)
+            put_head(self._connection, standing._replace(epoch=standing.epoch + 1))
             put_about(self._connection, {"retired": 1})
             self._connection.execute("COMMIT")
 
@@ -169,26 +173,39 @@ class SqliteState:
         with self._lock, explained(self.path):
             self._faults("commit.before")
             with transaction(self._connection):
-                if self._is_done(claim, commit):
+                standing = self._check_epoch(claim)
+                if self._is_done(standing.head, commit):
                     return
                 self._write(commit, letters, answers)
                 self._write_calls(commit.closed, calls)
+                notes = self._noted(standing.notes, commit.note)
                 count = self._deltas.count + bool(commit.delta)
-                put_head(self._connection, Standing(commit.head, claim.epoch, count))
+                put_head(self._connection, Standing(commit.head, claim.epoch, count, notes))
                 self._faults("commit.inside")
             self._witness.note(commit.head.commits)
             self._faults("commit.after")
             self._deltas.add(commit)
 
-    def _is_done(self, claim: Claim, commit: Commit) -> bool:
-        """Fenced if the partition has another owner. True for a commit that stands already."""
-        head = self._check_epoch(claim).head
+    def _is_done(self, head: Head, commit: Commit) -> bool:
+        """True for a commit that stands already."""
         if head == commit.before:
             return False
         if head == commit.head:
             self._count_deltas()  # it was durable although it raised: nobody counted its delta
             return True
         raise damaged(self.path, f"the head is {head}, the commit expects {commit.before}")
+
+    def _noted(self, packed: bytes, note: CommitNote | None) -> bytes:
+        """The newest notes are in the head; enough of them together become a row."""
+        if note is None:
+            return packed
+        notes = [*_unpack_raw(packed), msgspec.Raw(_pack(note))]
+        if len(notes) < NOTES_PER_ROW:
+            return _pack(notes)
+        row = (note.number + 1 - len(notes), len(notes), note.now, _pack(notes))
+        sql = "INSERT INTO commits VALUES(?, ?, ?, ?, ?)"
+        self._connection.execute(sql, (*row, check_of(*row)))
+        return _pack([])
 
     def _check_epoch(self, claim: Claim) -> Standing:
         standing = read_head(self._connection, self.path)
@@ -205,9 +222,6 @@ class SqliteState:
             number = commit.head.commits
             row = (number, commit.delta, frame_check((number,), commit.delta))
             execute("INSERT INTO delta VALUES(?, ?, ?)", row)
-        if (note := commit.note) is not None:
-            values = (*note, check_of(*note))
-            execute("INSERT INTO commits VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         self._write_outputs(commit)
         if letters:
             many("INSERT INTO letters VALUES(?, ?, ?, ?)", letters)
@@ -271,12 +285,13 @@ class SqliteState:
             rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
             gone = [(r.agent, r.key) for r in part.records if r.gone]
             with transaction(self._connection):
-                head, epoch, deltas = self._check_epoch(claim)
+                standing = self._check_epoch(claim)
                 many = self._connection.executemany
                 many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 many("DELETE FROM base WHERE agent=? AND key=?", gone)
                 self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
-                put_head(self._connection, Standing(head, epoch, deltas - part.deltas))
+                left = standing.deltas - part.deltas
+                put_head(self._connection, standing._replace(deltas=left))
             self._deltas.moved(part)
 
     def forget_before(self, claim: Claim, wall: float) -> None:
@@ -287,7 +302,7 @@ class SqliteState:
         for table, key, oldest in (
             ("actions", "first", wall),
             ("journal", "first", wall),
-            ("commits", "number", wall),
+            ("commits", "first", wall),
             ("undone", "number", wall),
             ("answers", "position", asked),
         ):
@@ -298,8 +313,7 @@ class SqliteState:
         """Times grow with the keys, so the oldest rows are found without looking at the others."""
         some = f"SELECT {key} FROM {table} ORDER BY {key} LIMIT {FORGET_ROWS}"
         with self._lock, explained(self.path), transaction(self._connection):
-            _, epoch, _ = read_head(self._connection, self.path)
-            if epoch != claim.epoch:
+            if read_head(self._connection, self.path).epoch != claim.epoch:
                 return 0
             query = f"DELETE FROM {table} WHERE {key} IN ({some}) AND now<?"
             self._connection.execute(query, (oldest,))

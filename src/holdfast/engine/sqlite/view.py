@@ -38,6 +38,7 @@ from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.records import read_delta
 
 STRUCTURE_SECONDS = 60.0
+_unpack_notes = msgspec.msgpack.Decoder(list[CommitNote]).decode
 _Runs = list[tuple[int, int, float, bytes]]  # first, count, now, frame
 
 
@@ -185,17 +186,19 @@ class SqliteView:
                 return []
             self._check_structure_of("commits")
             rows = self._connection.execute(
-                "SELECT * FROM commits WHERE number >= ? ORDER BY number LIMIT ?", (first, most)
+                "SELECT * FROM commits WHERE first >= coalesce("
+                "(SELECT max(first) FROM commits WHERE first <= ?), 0) ORDER BY first LIMIT ?",
+                (first, most),
             ).fetchall()
-            last = read_head(self._connection, self._path).head.commits
-        notes = [
-            CommitNote(*verified(self._path, f"the note of commit {row[0]}", row))  # type: ignore[arg-type]
-            for row in rows
-        ]
+            standing = read_head(self._connection, self._path)
+        packed = [verified(self._path, f"notes {row[0]}", row)[3] for row in rows]
+        if len(rows) < most:
+            packed.append(standing.notes)
+        found = [note for run in packed for note in _unpack_notes(cast(bytes, run))]
+        notes = [note for note in found if note.number >= first][:most]
         # Retention, and releases that made none, leave out the oldest only.
-        wanted = (
-            range(notes[0].number, min(last + 1, notes[0].number + most)) if notes else range(0)
-        )
+        start = notes[0].number if notes else 0
+        wanted = range(start, min(standing.head.commits + 1, start + most)) if notes else range(0)
         if [note.number for note in notes] != list(wanted):
             raise damaged(self._path, "notes of commits are missing")
         return notes

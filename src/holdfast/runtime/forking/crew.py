@@ -102,6 +102,14 @@ def _real(stream: object) -> bool:
     return True
 
 
+def _portable(error: HoldfastError) -> HoldfastError:
+    """The same, as the nearest class that can be made of a text."""
+    for cls in type(error).__mro__:
+        if issubclass(cls, HoldfastError) and "__init__" not in vars(cls):
+            return cls(str(error))
+    return error
+
+
 def serve(line: Connection) -> None:
     setup: Setup = line.recv()
     failed: Exception | None = None
@@ -110,7 +118,7 @@ def serve(line: Connection) -> None:
         engine = open_engine(setup.url, fleet.name)
         workshop = Workshop(engine, fleet, setup.plan, chosen_of(setup.agents, fleet))
     except HoldfastError as error:
-        failed = error
+        failed = _portable(error)
     while True:
         try:
             method, arguments = line.recv()
@@ -121,11 +129,7 @@ def serve(line: Connection) -> None:
             try:
                 result = getattr(workshop, method)(*arguments)
             except HoldfastError as error:
-                result = (
-                    type(error)(*error.args)
-                    if type(error).__init__ is Exception.__init__
-                    else (DamagedData(str(error)))
-                )
+                result = _portable(error)
         line.send(result)
 
 

@@ -242,7 +242,7 @@ class Workshop:
                 return
             for issued in batch:
                 rows = decisions(issued.frame, self._recorded, max(0, first - issued.first))
-                yield from rows[: end - max(first, issued.first)]
+                yield from rows[: max(0, end - max(first, issued.first))]
                 first = issued.first + issued.count
 
     def _letter(self, values: Values, letter: Letter) -> LetterNote:

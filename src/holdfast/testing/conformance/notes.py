@@ -53,6 +53,16 @@ class NoteConformance(Workbench):
         engine.commit([(owner.claim, prepared)])
         assert [note.number for note in engine.view(0).commits(0, 10)] == [1]
 
+    def test_many_notes_are_read_in_pages(self) -> None:
+        engine = self.engine()
+        owner = Owner.of(engine)
+        for number in range(100):
+            owner.commit([record("d-1", "x", number + 1)])
+        view = engine.view(0)
+        for first, most in [(0, 200), (1, 7), (31, 3), (32, 1), (33, 64), (64, 40), (99, 5)]:
+            wanted = list(range(max(first, 1), 101))[:most]
+            assert [note.number for note in view.commits(first, most)] == wanted
+
     def test_clearing_what_was_relayed_leaves_no_note(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)
