@@ -137,7 +137,7 @@ def test_mistakes(place: Path) -> None:
     for words, parts in (
         (("snapshot", "create", "one"), ("already",)),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
-        (("snapshot", "create", "x", "--to", "ftp://x"), ("unknown store",)),
+        (("snapshot", "create", "x", "--snapshots", "ftp://x"), ("unknown store",)),
         (("snapshot", "verify", "two"), ("there is no snapshot two",)),
         (("snapshot", "restore", "two", "--to", "x"), ("there is no snapshot two",)),
         (("snapshot", "restore", "one", "--to", "holdfast-data"), ("is not empty",)),
