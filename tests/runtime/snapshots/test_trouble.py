@@ -132,7 +132,7 @@ def test_a_manifest_cut_short(data: Path, store: SnapshotStore, tmp_path: Path, 
 
 def test_a_newer_format(store: SnapshotStore, tmp_path: Path) -> None:
     (name,) = store.blob.list("snapshots")
-    spoil(store, name, lambda manifest: manifest.replace(b"snapshot 1 ", b"snapshot 9 ", 1))
+    spoil(store, name, lambda manifest: manifest.replace(b"HFSN\x01", b"HFSN\x09", 1))
     line = refused(NewerFormat, lambda: restore(store, "here", tmp_path / "there"))
     assert "format 9, this release reads 1" in line
     nothing_left(tmp_path / "there")

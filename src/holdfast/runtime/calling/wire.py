@@ -7,7 +7,10 @@ To a child: ["hello", sys.path], ["run", serial, module, file, name, call, argum
 
 from __future__ import annotations
 
+import os
+import socket
 import struct
+import threading
 
 import msgspec
 
@@ -50,3 +53,31 @@ class Reader:
             at = end
         del self._buffer[:at]
         return found
+
+
+class Line:
+    """A child's end of the socket. It ends with its parent: nobody else needs what it does."""
+
+    def __init__(self, socket_: socket.socket) -> None:
+        self.socket = socket_
+        self.waiting: list[Message] = []  # came already
+        self._reader = Reader()
+        self._sending = threading.Lock()
+
+    def receive(self) -> Message:
+        while not self.waiting:
+            self.hear()
+        return self.waiting.pop(0)
+
+    def hear(self, flags: int = 0) -> None:
+        data = self.socket.recv(1 << 20, flags)
+        if not data:
+            os._exit(0)
+        self.waiting += self._reader.feed(data)
+
+    def send(self, *message: object) -> None:
+        try:
+            with self._sending:
+                self.socket.sendall(pack(*message))
+        except BrokenPipeError:
+            os._exit(0)

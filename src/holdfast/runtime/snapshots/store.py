@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.blob.port import Blob
 from holdfast.errors import DamagedData, Missing, UsageError, WrongFleet
-from holdfast.runtime.snapshots.manifest import Manifest, check_name, decode, encode
+from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, check_name, decode, encode
 
 
 class Listed(NamedTuple):
@@ -55,7 +55,8 @@ class SnapshotStore:
                 raise UsageError(f"{where}: was deleted a moment ago: take another") from None
             manifest = decode(where, data)
             if (manifest.number, manifest.name) != listed:
-                raise DamagedData(f"{where}: damaged (it is the manifest of {manifest.name})")
+                text = f"{where}: damaged (it is the manifest of {manifest.name}): {WAY_OUT}"
+                raise DamagedData(text)
             self._read[listed] = manifest
         return self._read[listed]
 
