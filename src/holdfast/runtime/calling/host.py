@@ -28,7 +28,10 @@ class Line:
 
     def receive(self) -> Message:
         while not self.waiting:
-            data = self.socket.recv(1 << 20)
+            try:
+                data = self.socket.recv(1 << 20)
+            except OSError:
+                os._exit(1)  # a function has closed it, or has forked and come back twice
             if not data:
                 os._exit(0)  # nobody is there any more
             self.waiting += self.reader.feed(data)
@@ -37,8 +40,12 @@ class Line:
     def send(self, *message: object) -> None:
         try:
             self.socket.sendall(pack(*message))
-        except BrokenPipeError:
-            os._exit(0)
+        except OSError:
+            os._exit(1)
+
+    def hang_up(self) -> None:
+        """In a copy of ours that a function has forked: it must not speak or hear for us."""
+        self.socket.close()
 
 
 def serve(line: Line) -> None:
@@ -81,9 +88,10 @@ def main(kind: str, descriptor: str, parent: str) -> None:
     _print_to_standard_error()
     os.set_inheritable(int(descriptor), False)  # not for programs that functions start
     line = Line(socket.socket(fileno=int(descriptor)))
+    os.register_at_fork(after_in_child=line.hang_up)
     _, path = line.receive()
     assert isinstance(path, list)
-    sys.path[:] = [str(each) for each in path]
+    sys.path[:] = [os.fsdecode(each) for each in path]
     sys.argv[:] = [""]
     if kind == "async":
         from holdfast.runtime.calling.looping import serve_async

@@ -49,6 +49,8 @@ class Loop:
             data = self._socket.recv(1 << 20, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
+        except OSError:
+            os._exit(1)  # a function has closed it, or has forked
         if not data:
             os._exit(0)
         self._take(self._line.reader.feed(data))
@@ -99,8 +101,8 @@ class Loop:
         try:
             with self._sending:
                 self._socket.sendall(pack(*message))
-        except BrokenPipeError:
-            os._exit(0)
+        except OSError:
+            os._exit(1)
 
     # The watch. Idle, it sleeps for as long as there is nothing to do.
 

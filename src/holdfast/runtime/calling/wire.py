@@ -1,6 +1,6 @@
 """What we and our children say to each other: msgpack lists, each behind its length.
 
-To a child: ["hello", sys.path], ["run", serial, module, file, name, call, arguments, reply],
+To a child: ["hello", sys.path as bytes], ["run", serial, module, file, name, call, arguments, reply],
 ["cancel", serial]. From it: ["begun", serial], ["ended", serial, reason, error, body, again],
 ["stuck", serial] and ["beat"], the last two from an event loop only.
 """
@@ -22,6 +22,18 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[object])
 
 Message = list[object]
+_OF_A_CHILD: dict[object, list[type]] = {
+    "begun": [str, int],
+    "ended": [str, int, str, str, bytes, bool],
+    "stuck": [str, int],
+    "beat": [str],
+}
+
+
+def is_of_a_child(message: Message) -> bool:
+    """A function may write to any descriptor it finds, the socket too."""
+    kind = message[0] if message else None
+    return isinstance(kind, str) and [type(each) for each in message] == _OF_A_CHILD.get(kind)
 
 
 def pack(*message: object) -> bytes:
@@ -46,7 +58,10 @@ class Reader:
             end = at + _LENGTH.size + length
             if len(self._buffer) < end:
                 break
-            found.append(_decoder.decode(memoryview(self._buffer)[at + _LENGTH.size : end]))
+            try:
+                found.append(_decoder.decode(bytes(self._buffer[at + _LENGTH.size : end])))
+            except msgspec.MsgspecError as error:
+                raise TheirBug(f"no message between our own processes: {error}") from None
             at = end
         del self._buffer[:at]
         return found
