@@ -1,6 +1,6 @@
 """What we and our children say to each other: msgpack lists, each behind its length.
 
-To a child: ["hello", sys.path as bytes], ["run", serial, module, file, name, call, arguments, reply],
+To a child: ["hello", sys.path], ["run", serial, module, file, name, call, arguments, reply],
 ["cancel", serial]. From it: ["begun", serial], ["ended", serial, reason, error, body, again],
 ["stuck", serial] and ["beat"], the last two from an event loop only.
 """
