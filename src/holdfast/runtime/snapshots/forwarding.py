@@ -38,7 +38,7 @@ from holdfast.runtime.replaying.replay import Replay, Start
 from holdfast.runtime.schemas import agree
 from holdfast.runtime.snapshots.logs import Log
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Call, Head, Letter, Record
+from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
@@ -72,6 +72,7 @@ class Folded:
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
+    undone: list[Undone]
     outbox: Outbox
 
 
@@ -187,12 +188,13 @@ class Forward:
             list(source.records()),
             letters,
             source.calls(),
+            source.undone(),
             list(source.outbox()),
         )
         if self._fleet is None or self._codebook is None:
             return folded
         waiting = [letter for letter, redriven in letters if not redriven]
-        start = Start(folded.head, folded.sent_next, folded.records, waiting)
+        start = Start(folded.head, folded.sent_next, folded.records, waiting, folded.undone)
         replay = Replay(self._fleet, self._codebook, self._layout, start)
         calls = {call.id: call for call in folded.calls}
         for commit in replay.run(
@@ -214,6 +216,7 @@ class Forward:
         folded.head = replay.head
         folded.sent_next = dict(replay.stepper.sent_next)
         folded.records = list(replay.records())
+        folded.undone = replay.undone
         folded.calls = sorted(calls.values())
         folded.letters = sorted(
             {**{x.id: (x, gone) for x, gone in letters}, **_by_id(replay.letters())}.values(),
@@ -276,6 +279,7 @@ class Forward:
             frames,
             _dedupe(line),
             folded.calls,
+            folded.undone,
         )
 
 
