@@ -23,7 +23,7 @@ from holdfast.engine.sqlite.folders import make_folder
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import InboxHead
 from holdfast.engine.sqlite.standing import begin_state, put_about
-from holdfast.engine.sqlite.state import call_row
+from holdfast.engine.sqlite.state import PUT_UNDONE, call_row, undone_row
 from holdfast.errors import HoldfastError, UsageError
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -111,6 +111,8 @@ def _plant_partition(place: Path, partition: PartitionContents) -> None:
                 )
             for call in partition.calls():
                 execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
+            for one in partition.undone():
+                execute(PUT_UNDONE, undone_row(one))
             for *columns, frame in partition.outbox():
                 execute(
                     "INSERT INTO outbox(destination, first, count, frame, sum) "

@@ -72,8 +72,7 @@ class Replay:
         self._undone = list(start.undone)
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        undone = self._undone.copy
-        self.stepper = Stepper(fleet, layout, codebook, self._letter, undone, scripted=True)
+        self.stepper = Stepper(fleet, layout, codebook, self._letter, self.undone, scripted=True)
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
         self._taken: tuple[list[Inputs], list[Firing]] = [], []
@@ -126,6 +125,9 @@ class Replay:
     def letters(self) -> list[tuple[Letter, bool]]:
         """With: was it redriven."""
         return [(x, x.id in self._redriven) for x in self._letters.values()]
+
+    def undone(self) -> list[Undone]:
+        return list(self._undone)
 
     def _letter(self, letter_id: int) -> Letter | None:
         if letter_id in self._redriven:

@@ -38,7 +38,7 @@ from holdfast.runtime.replaying.replay import Replay, Start
 from holdfast.runtime.schemas import agree
 from holdfast.runtime.snapshots.logs import Log
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Call, Head, Letter, Record
+from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
@@ -73,6 +73,7 @@ class Folded:
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
     outbox: Outbox
+    undone: list[Undone]
 
 
 @dataclass
@@ -188,11 +189,12 @@ class Forward:
             letters,
             source.calls(),
             list(source.outbox()),
+            source.undone(),
         )
         if self._fleet is None or self._codebook is None:
             return folded
         waiting = [letter for letter, redriven in letters if not redriven]
-        start = Start(folded.head, folded.sent_next, folded.records, waiting)
+        start = Start(folded.head, folded.sent_next, folded.records, waiting, folded.undone)
         replay = Replay(self._fleet, self._codebook, self._layout, start)
         calls = {call.id: call for call in folded.calls}
         for commit in replay.run(
@@ -215,6 +217,7 @@ class Forward:
         folded.sent_next = dict(replay.stepper.sent_next)
         folded.records = list(replay.records())
         folded.calls = sorted(calls.values())
+        folded.undone = replay.undone()
         folded.letters = sorted(
             {**{x.id: (x, gone) for x, gone in letters}, **_by_id(replay.letters())}.values(),
             key=lambda each: each[0].id,
@@ -276,6 +279,7 @@ class Forward:
             frames,
             _dedupe(line),
             folded.calls,
+            folded.undone,
         )
 
 

@@ -55,6 +55,7 @@ def rich_engine(bench: Workbench, clock: HandClock) -> Engine:
 class CaptureConformance(Workbench):
     @promise("the whole fleet can be captured while it runs", "only with the capability `captures`")
     @promise("incarnations, positions, dedupe, marks, timers, open calls, dead letters, stamps")
+    @promise("stamps, compensated actions and what waits go on from there")
     def test_what_is_planted_goes_on_from_there(self) -> None:
         self.needs("captures")
         clock = HandClock()
@@ -67,6 +68,7 @@ class CaptureConformance(Workbench):
         assert sorted(after.records()) == sorted(before.records()) == sorted(RICH)
         assert after.letters() == [(letter(1), True), (letter(2), False)]
         assert after.calls(0, 10) == [call(1)]
+        assert after.undone() == before.undone() != []
         assert after.sent_next() == {0: 2}
         assert after.marks() == before.marks() == {"other": 3}
         assert after.incarnation() == before.incarnation()
