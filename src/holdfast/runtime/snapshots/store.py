@@ -69,7 +69,7 @@ class SnapshotStore:
         if manifest.fleet != fleet:
             raise WrongFleet(
                 f"{self.blob.url}: snapshot {manifest.name} is of fleet {manifest.fleet!r}, not "
-                f"{fleet!r}: name another place with --to or --snapshots"
+                f"{fleet!r}: name another place"
             )
 
     def claim(self) -> int:
