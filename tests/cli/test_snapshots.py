@@ -136,6 +136,7 @@ def test_mistakes(place: Path) -> None:
         holdfast_here("snapshot", "create", "one", cwd=place)
     for words, parts in (
         (("snapshot", "create", "one"), ("already",)),
+        (("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"), ("no snapshots",)),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
         (("snapshot", "create", "x", "--to", "ftp://x"), ("unknown store",)),
         (("snapshot", "verify", "two"), ("there is no snapshot two",)),
