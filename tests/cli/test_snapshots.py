@@ -130,6 +130,7 @@ def test_mistakes(place: Path) -> None:
         holdfast_here("snapshot", "create", "one", cwd=place)
     for words, parts in (
         (("snapshot", "create", "one"), ("already",)),
+        (("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"), ("no snapshots",)),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
         (("snapshot", "create", "x", "--snapshots", "ftp://x"), ("unknown store",)),
         (("snapshot", "verify", "two"), ("there is no snapshot two",)),

@@ -14,12 +14,19 @@ import pytest
 
 from holdfast import Action, DefinitionError, Fleet, Live, UsageError
 from holdfast.engine.port import Limits
+from holdfast.engine.urls import open_engine
+from holdfast.runtime.forking.fork import Options, fork_engine
+from holdfast.runtime.forking.starting import from_snapshot
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.replaying.running import compare, partitions
 from holdfast.runtime.rescaling import rescale
+from holdfast.runtime.snapshots.backing import Request, restore_to, ship_once
+from holdfast.runtime.snapshots.forwarding import Point
 from tests.runtime import doors
 from tests.runtime.doors import Close, Door, Guest, Knock, Lock, Unlock, fleet
+from tests.runtime.forking.recordings import differences
 from tests.runtime.semantics import ENGINES, engine_url, opened, until
+from tests.runtime.snapshots.convoy import create, store_at
 
 WHY = "the wrong door"
 
@@ -278,3 +285,54 @@ def test_one_that_is_defined_later_is_refused_by_the_fleet() -> None:
     wrong = names["Wrong"]
     with pytest.raises(DefinitionError, match=r"Wrong\.undo returns"):
         Fleet("doors", agents=[Door], actions=[wrong])  # type: ignore[list-item]
+
+
+def refused_twice(live: Live) -> None:
+    """One compensation, and a second command that the fold refused."""
+    live.send(Door, "d-1", Close())
+    live.settle()
+    (lock,) = live.actions()
+    live.compensate(lock.id, WHY)
+    with pytest.raises(UsageError, match="compensated before"):
+        live.compensate(lock.id, "again")
+
+
+def test_a_fork_refuses_the_second_too(tmp_path: Path) -> None:
+    """Also if the two are in partitions of different generations."""
+    url = f"sqlite:{tmp_path / 'data'}"
+    with fleet.open(url, partitions=1) as live:
+        refused_twice(live)
+    rescale(fleet, url, 2)
+    with fleet.open(url) as live:
+        with pytest.raises(UsageError, match="compensated before"):
+            live.compensate("doors/Door/d-1/1/0", "once more")
+        engine = open_engine(url, fleet.name)
+        found = fork_engine(fleet, engine, Options())
+        engine.close()
+    assert differences(found) == {}
+    assert found.outcome.totals["Unlock"] == [1, 1]
+
+
+def test_a_restore_knows_what_was_compensated(tmp_path: Path) -> None:
+    """The second command is in the log behind the snapshot: folded again, it is refused again."""
+    data, store = tmp_path / "data", store_at(tmp_path)
+    with fleet.open(f"sqlite:{data}", partitions=1) as live:
+        live.send(Door, "d-1", Close())
+        live.settle()
+        (lock,) = live.actions()
+        live.compensate(lock.id, WHY)
+        create(data, store, "between")
+        with pytest.raises(UsageError, match="compensated before"):
+            live.compensate(lock.id, "again")
+    engine = open_engine(f"sqlite:{data}", fleet.name)
+    ship_once(engine, store.blob)
+    restore_to(store, Request(tmp_path / "there", name="between", point=Point(), fleet=fleet))
+    there = open_engine(f"sqlite:{tmp_path / 'there'}", fleet.name)
+    try:
+        assert there.view(0).undone() == engine.view(0).undone() != []
+        assert there.view(0).head().actions_next == engine.view(0).head().actions_next
+        begin = from_snapshot(engine, store, "between")
+        assert differences(fork_engine(fleet, engine, Options(start=begin))) == {}
+    finally:
+        there.close()
+        engine.close()

@@ -159,6 +159,16 @@ def test_no_such_snapshot(store: SnapshotStore, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(store: SnapshotStore, tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    restore(store, "here", tmp_path / "link")
+    assert (tmp_path / "disk" / "fleet.db").exists()
+    assert (tmp_path / "link").is_symlink()
+
+
 def test_a_place_that_is_not_empty(data: Path, store: SnapshotStore, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("dear")

@@ -52,6 +52,7 @@ def _held(number: int, slots: range, part: MemoryPartition) -> HeldPartition:
         [frame for frame in part.inbox if frame.first + frame.count > position],
         Dedupe(dict(ledger.sources), dict(ledger.chunks), dict(ledger.last_by_key)),
         list(part.opened.values()),
+        list(part.compensated),
     )
 
 
@@ -71,6 +72,7 @@ def planted_partitions(contents: Contents) -> list[MemoryPartition]:
         part.states = {(record.agent, record.key): record for record in source.records()}
         part.dead = {letter.id: (letter, redriven) for letter, redriven in source.letters()}
         part.opened = {call.id: call for call in source.calls()}
+        part.compensated = list(source.undone())
         part.outbox = {(to, first): (n, frame) for to, first, n, frame in source.outbox()}
         part.inbox = list(source.frames())
         ledger = part.ledger

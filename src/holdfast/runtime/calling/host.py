@@ -48,9 +48,10 @@ def main(kind: str, descriptor: str, parent: str) -> None:
     _print_to_standard_error()
     os.set_inheritable(int(descriptor), False)  # not for programs that functions start
     line = Line(socket.socket(fileno=int(descriptor)))
+    os.register_at_fork(after_in_child=line.hang_up)
     _, path = line.receive()
     assert isinstance(path, list)
-    sys.path[:] = [str(each) for each in path]
+    sys.path[:] = [os.fsdecode(each) for each in path]
     sys.argv[:] = [""]
     if kind == "async":
         from holdfast.runtime.calling.looping import serve_async

@@ -72,7 +72,9 @@ def _from_contents(engine: Engine, contents: Contents, what: str) -> StartingPoi
         }
         under_way = UnderWay(facts.next, counts)
         records = list(part.records())
-        begins[facts.number] = Begin(facts.head, records, letters, under_way=under_way)
+        begins[facts.number] = Begin(
+            facts.head, records, letters, under_way=under_way, undone=part.undone()
+        )
     return StartingPoint(begins, what)
 
 
@@ -88,6 +90,7 @@ def from_states(
             head_at(engine, number, at),
             [record for record in records if slot_of(record.key) in own],
             [(name_of(letter), letter) for letter in letters if slot_of(letter.key) in own],
+            undone=[one for one in engine.view(number).undone() if one.now <= at],
             under_way=UnderWay(until=dict.fromkeys(numbers, at)),
         )
     return StartingPoint(begins, "a time, with the baseline's states")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.model.context import OpenCall
@@ -14,7 +14,7 @@ from holdfast.stepping.agenda import Entry
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record
+from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record, Undone
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, request
 from holdfast.stepping.records import records_of
@@ -50,11 +50,13 @@ class ForkStepper(Stepper):
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
         condemned: Collection[int],
+        undone: Iterable[Undone] = (),
     ) -> None:
-        super().__init__(fleet, layout, codebook, letter_of)
+        self.compensated = list(undone)  # actions: nobody may compensate them again
+        super().__init__(fleet, layout, codebook, letter_of, self.compensated.copy)
         self._condemned = frozenset(condemned)  # positions of events that may not run
         self._before: dict[Cell, Record | None] = {}  # of what changed since `remember`
-        self._origin: tuple[Head, dict[int, int]] = (self.head, {})
+        self._origin: tuple[Head, dict[int, int], int] = (self.head, {}, 0)
         self.strict = False  # a commit per step, because something failed
         self.spoiled = False  # what others were sent in this round may be wrong
         self._scripts: list[tuple[Sequence[Item], list[Outgoing], Issued | None]] = []
@@ -84,7 +86,9 @@ class ForkStepper(Stepper):
             for item in script:
                 self._take_item(fold, item, fast)
 
-        return self._fold(take, {})
+        made = self._fold(take, {})
+        self.compensated += made.undone
+        return made
 
     def _follow_loosely(self, script: Sequence[Item]) -> Commit:
         """The fast way only. States stay in memory, unpacked and unchecked, to the round's end."""
@@ -110,6 +114,7 @@ class ForkStepper(Stepper):
             calls_next=before.calls_next + len(calls),
         )
         self.sent_next = sent_next
+        self.compensated += fold.undone
         effects.clear()
         return Commit(
             before,
@@ -233,7 +238,7 @@ class ForkStepper(Stepper):
         self.batch += 1
         self._scripts = []
         self._before.clear()
-        self._origin = (self.head, dict(self.sent_next))
+        self._origin = (self.head, dict(self.sent_next), len(self.compensated))
 
     def roll_back(self) -> None:
         self._go_back()
@@ -254,6 +259,7 @@ class ForkStepper(Stepper):
         self.touched = []
         self.batch += 1
         self.head, self.sent_next = self._origin[0], dict(self._origin[1])
+        del self.compensated[self._origin[2] :]
 
     def _commit(self, fold: CarefulFold, relayed: dict[int, int], condemned: str = "") -> Commit:
         for cell in (*self.touched, *fold.expired):

@@ -21,7 +21,7 @@ from holdfast.runtime.forking.track import Gap, LetterName, Track
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
-from holdfast.stepping.commit import Head, Letter, Record
+from holdfast.stepping.commit import Head, Letter, Record, Undone
 
 GAPS_KEPT = 2_000
 ACTIONS_AT_ONCE = 256
@@ -36,6 +36,7 @@ class Begin(NamedTuple):
     letters: Sequence[tuple[LetterName, Letter]] = ()
     strays: Sequence[Stray] = ()
     under_way: UnderWay = UnderWay()
+    undone: Sequence[Undone] = ()
 
 
 class Plan(NamedTuple):
@@ -132,7 +133,9 @@ class Workshop:
         def letter_of(number: int) -> Letter | None:
             return track.letter(number)
 
-        stepper = ForkStepper(self._fleet, layout, self.codebook, letter_of, condemned)
+        stepper = ForkStepper(
+            self._fleet, layout, self.codebook, letter_of, condemned, begin.undone
+        )
         stepper.load(head, {}, begin.records)
         end = min(self._plan.until, history.end.now)
         mailbox = Mailbox(recorded, self.codebook, begin.strays, self._plan.calls_fail)
@@ -152,9 +155,15 @@ class Workshop:
             for letter in waiting
         ]
         strays = [m for track in self._tracks.tracks.values() for m in track.mailbox.strays]
+        undone = [u for track in self._tracks.tracks.values() for u in track.stepper.compensated]
         self._compare(math.inf)
         self._note_recorded_letters()
-        return {"records": list(records), "letters": list(letters), "strays": list(strays)}
+        return {
+            "records": list(records),
+            "letters": list(letters),
+            "strays": list(strays),
+            "undone": list(undone),
+        }
 
     # Rounds.
 

@@ -69,10 +69,10 @@ class Replay:
         self._only = only
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
-        self._undone = list(start.undone)
+        self.undone = list(start.undone)  # the compensated actions, as of now
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        undone = self._undone.copy
+        undone = self.undone.copy
         self.stepper = Stepper(fleet, layout, codebook, self._letter, undone, scripted=True)
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
@@ -203,7 +203,7 @@ class Replay:
         commit = self.stepper.repeat(batch, script, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
-        self._undone += commit.undone
+        self.undone += commit.undone
         return commit
 
     def _is_own(self, firing: Firing) -> bool:

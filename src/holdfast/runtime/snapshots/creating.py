@@ -74,7 +74,6 @@ class Creation:
         """A savepoint of this name, or without one an automatic snapshot."""
         self._started = self._monotonic()
         listed = self._store.listed()
-        self._number = listed[-1].number + 1 if listed else 1
         if name is not None:
             check_name(name)
             if name.startswith(AUTOMATIC):
@@ -82,6 +81,7 @@ class Creation:
             if any(each.name == name for each in listed):
                 raise self._store.taken(name)
         before = self._before()
+        self._number = self._store.claim()
         self._chunks = Chunks(
             self._store.blob,
             name or "an automatic snapshot",

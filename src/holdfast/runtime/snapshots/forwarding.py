@@ -39,7 +39,7 @@ from holdfast.runtime.schemas import agree
 from holdfast.runtime.snapshots.cutting import up_to, without
 from holdfast.runtime.snapshots.logs import Log
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Call, Head, Letter, Record
+from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
@@ -72,6 +72,7 @@ class Folded:
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
+    undone: list[Undone]
     outbox: Outbox
 
 
@@ -82,6 +83,7 @@ class Line:
     source: PartitionContents
     end: int = 0  # where its inbox goes at the point
     stamp: Instant | None = None
+    goes_on: bool = False  # its log has later events
     frames: list[StoredFrame] = field(default_factory=list)  # from the snapshot's position on
     messages: list[Message] = field(default_factory=list)
     fold_until: int = END
@@ -137,7 +139,8 @@ class Forward:
         if layout in (None, self._layout):
             return
         newest = max(line.stamp.wall if line.stamp else 0.0 for line in lines)
-        if point.partition not in self._layout.numbers and newest < point.time:
+        before = newest >= point.time or any(line.goes_on for line in lines)
+        if point.partition not in self._layout.numbers and not before:
             raise UsageError(
                 "the fleet was given other partitions between the snapshot and that point: take "
                 "a later snapshot, or a point before"
@@ -151,8 +154,13 @@ class Forward:
         line = Line(source, end=facts.next)
         line.frames = list(source.frames())
         counts: dict[int, int] = {}
-        behind = self._log.frames(facts.incarnation, facts.next)
-        for stored in up_to(behind, facts.next, stop, point.time):
+
+        def behind() -> Iterator[StoredFrame]:
+            for stored in self._log.frames(facts.incarnation, facts.next):
+                line.goes_on = stored.stamp > point.time
+                yield stored
+
+        for stored in up_to(behind(), facts.next, stop, point.time):
             line.frames.append(stored)
             line.end = stored.first + stored.count
             line.stamp = Instant(stored.stamp, 0.0, "")
@@ -187,12 +195,13 @@ class Forward:
             list(source.records()),
             letters,
             source.calls(),
+            source.undone(),
             list(source.outbox()),
         )
         if self._fleet is None or self._codebook is None:
             return folded
         waiting = [letter for letter, redriven in letters if not redriven]
-        start = Start(folded.head, folded.sent_next, folded.records, waiting)
+        start = Start(folded.head, folded.sent_next, folded.records, waiting, folded.undone)
         replay = Replay(self._fleet, self._codebook, self._layout, start)
         calls = {call.id: call for call in folded.calls}
         for commit in replay.run(
@@ -214,6 +223,7 @@ class Forward:
         folded.head = replay.head
         folded.sent_next = dict(replay.stepper.sent_next)
         folded.records = list(replay.records())
+        folded.undone = replay.undone
         folded.calls = sorted(calls.values())
         folded.letters = sorted(
             {**{x.id: (x, gone) for x, gone in letters}, **_by_id(replay.letters())}.values(),
@@ -276,6 +286,7 @@ class Forward:
             frames,
             _dedupe(line),
             folded.calls,
+            folded.undone,
         )
 
 

@@ -1,8 +1,8 @@
 """A partition's contents as named rows, which a later snapshot can compare one by one, and back.
 
-Agents, dead letters, open calls, dedupe windows and the numbers of ordered sources are rows. A row
-has a name that is its own in the partition, a slot it belongs to, and a body. What waits (inbox
-frames, the outbox) has no names: it comes and goes as a whole.
+Agents, dead letters, open calls, compensated actions, dedupe windows and the numbers of ordered
+sources are rows. A row has a name that is its own in the partition, a slot it belongs to, and a
+body. What waits (inbox frames, the outbox) has no names: it comes and goes as a whole.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from holdfast.engine.admission import SourceRow
 from holdfast.engine.contents import PartitionContents
 from holdfast.engine.inheritance import Dedupe
 from holdfast.model.keys import slot_of
-from holdfast.stepping.commit import Call, Letter, Record
+from holdfast.stepping.commit import Call, Letter, Record, Undone
 
 _pack = msgspec.msgpack.Encoder().encode
 _name = msgspec.msgpack.Decoder(tuple[str, str | int, str | int]).decode
 _record = msgspec.msgpack.Decoder(tuple[int, int, bytes, bytes, float]).decode
 _letter = msgspec.msgpack.Decoder(tuple[Letter, bool]).decode
 _call = msgspec.msgpack.Decoder(Call).decode
+_undone = msgspec.msgpack.Decoder(tuple[str, float, str]).decode
 _source = msgspec.msgpack.Decoder(tuple[int, float]).decode
 _number = msgspec.msgpack.Decoder(int).decode
 
@@ -39,6 +40,7 @@ class Read(NamedTuple):
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
+    undone: list[Undone]
     dedupe: Dedupe
 
 
@@ -51,6 +53,8 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
         yield Row(lowest, _pack(("letter", letter.id, 0)), _pack((letter, redriven)))
     for call in partition.calls():
         yield Row(slot_of(call.key), _pack(("call", call.number, 0)), _pack(call))
+    for one in partition.undone():
+        yield Row(slot_of(one.key), _pack(("undone", one.id, 0)), _pack(one[1:]))
     sources, windows, ordered = partition.dedupe()
     for source, row in sources.items():
         yield Row(lowest, _pack(("source", source, 0)), _pack(row))
@@ -63,13 +67,14 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
 
 def read_rows(rows: Iterable[tuple[bytes, bytes]]) -> Read:
     """ValueError says which row is none of ours."""
-    read = Read([], [], [], Dedupe({}, {}, {}))
+    read = Read([], [], [], [], Dedupe({}, {}, {}))
     try:
         for packed, body in rows:
             _read_row(read, _name(packed), body)
     except msgspec.MsgspecError as error:
         raise ValueError(f"a row cannot be read: {error}") from None
     read.calls.sort()
+    read.undone.sort(key=lambda one: one.now)
     read.letters.sort(key=lambda each: each[0].id)
     return read
 
@@ -82,6 +87,8 @@ def _read_row(read: Read, name: tuple[str, str | int, str | int], body: bytes) -
             read.letters.append(_letter(body))
         case ("call", int(), _):
             read.calls.append(_call(body))
+        case ("undone", str(action), _):
+            read.undone.append(Undone(action, *_undone(body)))
         case ("source", str(source), _):
             read.dedupe.sources[source] = SourceRow(*_source(body))
         case ("window", str(source), int(number)):

@@ -6,7 +6,16 @@ import pytest
 
 from holdfast.engine.port import Engine
 from holdfast.errors import Fenced, HoldfastError
-from holdfast.stepping.commit import Answer, Call, Issued, Journalled, Letter, Outgoing, Record
+from holdfast.stepping.commit import (
+    Answer,
+    Call,
+    Issued,
+    Journalled,
+    Letter,
+    Outgoing,
+    Record,
+    Undone,
+)
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     SCHEMA,
@@ -75,6 +84,7 @@ def full_commit(owner: Owner) -> dict[str, object]:
         "letters": [letter(head.letters_next)],
         "journalled": Journalled(head.journal_next, 1, framed("timer")),
         "calls": [call(head.calls_next)],
+        "undone": [Undone(f"fleet/Drone/d-1/{head.commits}/0", "d-1", 5.0, "a test")],
         "head": {
             "actions_next": head.actions_next + 1,
             "letters_next": head.letters_next + 1,
