@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def compensate(fold: CarefulFold, cell: Cell, command: list[object], condemned: str | None) -> None:
     """Answers whoever asked, at the position of the command, with the id of the new action."""
     _, action_id, why, schema, row = command
-    assert isinstance(schema, int) and isinstance(row, bytes)
+    assert isinstance(schema, int)
+    assert isinstance(row, bytes)
     id, reason = str(action_id), str(why)
     earlier = {each.id: each for each in [*fold.stepper.undone(), *fold.undone]}
     if id in earlier:

@@ -15,6 +15,7 @@ from holdfast.model.keys import Layout
 from holdfast.runtime.replaying.feeding import END, Agent, FiringFeed, InputFeed, Until
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import (
+    Call,
     Commit,
     CommitNote,
     Head,
@@ -38,6 +39,7 @@ class Start(NamedTuple):
     records: Iterable[Record] = ()
     letters: Iterable[Letter] = ()  # those that were not redriven by then
     undone: Iterable[Undone] = ()
+    calls: Iterable[Call] = ()  # the open ones
 
 
 class Taken(NamedTuple):
@@ -70,6 +72,7 @@ class Replay:
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
         self._undone = list(start.undone)
+        self._calls = {call.id: call for call in start.calls}
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
         self.stepper = Stepper(fleet, layout, codebook, self._letter, self.undone, scripted=True)
@@ -128,6 +131,10 @@ class Replay:
 
     def undone(self) -> list[Undone]:
         return list(self._undone)
+
+    def calls(self) -> dict[str, Call]:
+        """Those that are open, by their ids."""
+        return dict(self._calls)
 
     def _letter(self, letter_id: int) -> Letter | None:
         if letter_id in self._redriven:
@@ -206,6 +213,9 @@ class Replay:
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
         self._undone += commit.undone
+        self._calls.update({call.id: call for call in commit.calls})
+        for id in commit.closed:
+            self._calls.pop(id, None)
         return commit
 
     def _is_own(self, firing: Firing) -> bool:
