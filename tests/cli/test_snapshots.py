@@ -132,7 +132,7 @@ def test_mistakes(place: Path) -> None:
         (("snapshot", "create", "one"), ("already",)),
         (
             ("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"),
-            ("is gone with its process",),
+            ("memory: is gone with its process",),
         ),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
         (("snapshot", "create", "x", "--snapshots", "ftp://x"), ("unknown store",)),

@@ -24,6 +24,7 @@ from holdfast.runtime.replaying.recorded import (
     same_letter,
 )
 from holdfast.runtime.replaying.replay import Replay, Start, Taken
+from holdfast.runtime.replaying.standing import Standing, first_unequal, read_standing
 from holdfast.runtime.replaying.values import Values, first_field, text_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Letter, Record
@@ -83,9 +84,10 @@ class Comparison:
         # Somebody may fold on: states are read as of a commit between two heads.
         self._earliest = history.end.commits
         self._committed: dict[Name, Record] = {}
+        self._standing: Standing | None = None
         if until == END:
             self._committed = {(r.agent, r.key): r for r in view.records()}
-            history.end = view.head()
+            history.end, self._standing = read_standing(view)
         self._letters = {letter.id: letter for letter, _ in view.letters()}
         self._actions = ActionFeed(view, self._replay.head.actions_next)
         self._messages = {
@@ -274,7 +276,11 @@ class Comparison:
             return self._certain
         if unequal:
             return self._of_agent(min(unequal))
-        return self._counters()
+        return self._counters() or self._beside()
+
+    def _beside(self) -> Difference | None:
+        found = None if self._standing is None else first_unequal(self._standing, self._replay)
+        return None if found is None else self._difference(None, found.agent, "", *found[1:])
 
     def _order(self, name: Name) -> tuple[int, int]:
         return self._suspects[name].commit, self._suspects[name].position

@@ -110,7 +110,7 @@ class History:
         calls = inheritance.calls_of(own, [parent.calls(0, 2**62) for parent in parents])
         head = inheritance.first_head([parent.head() for parent in parents], letters, calls)
         undone = inheritance.undone_of(own, [parent.undone() for parent in parents])
-        return Start(head, {}, records, letters, undone)
+        return Start(head, {}, records, letters, undone, calls)
 
     def start(self) -> Start | None:
         """Where a replay can begin: None where retention has cut the beginning off.

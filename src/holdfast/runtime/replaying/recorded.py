@@ -43,7 +43,8 @@ def messages_in(frame: Frame) -> list[Output]:
 
 def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
     agents, keys = (cast(list[str], frame.values(name)) for name in maker)
-    nothing: list[object] = [None] * frame.count
+    # Whether a frame has a column may depend on other rows: what is nobody's is "" as well.
+    nothing: list[object] = [""] * frame.count
     about = zip(*(frame.values(name) or nothing for name in names), strict=True)
     rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
     return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]

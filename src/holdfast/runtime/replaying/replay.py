@@ -15,6 +15,7 @@ from holdfast.model.keys import Layout
 from holdfast.runtime.replaying.feeding import END, Agent, FiringFeed, InputFeed, Until
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import (
+    Call,
     Commit,
     CommitNote,
     Head,
@@ -38,6 +39,7 @@ class Start(NamedTuple):
     records: Iterable[Record] = ()
     letters: Iterable[Letter] = ()  # those that were not redriven by then
     undone: Iterable[Undone] = ()
+    calls: Iterable[Call] = ()  # the open ones
 
 
 class Taken(NamedTuple):
@@ -69,11 +71,11 @@ class Replay:
         self._only = only
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
-        self.undone = list(start.undone)  # the compensated actions, as of now
+        self._undone = list(start.undone)
+        self._calls = {call.id: call for call in start.calls}
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        undone = self.undone.copy
-        self.stepper = Stepper(fleet, layout, codebook, self._letter, undone, scripted=True)
+        self.stepper = Stepper(fleet, layout, codebook, self._letter, self.undone, scripted=True)
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
         self._taken: tuple[list[Inputs], list[Firing]] = [], []
@@ -126,6 +128,13 @@ class Replay:
     def letters(self) -> list[tuple[Letter, bool]]:
         """With: was it redriven."""
         return [(x, x.id in self._redriven) for x in self._letters.values()]
+
+    def undone(self) -> list[Undone]:
+        return list(self._undone)
+
+    def calls(self) -> dict[str, Call]:
+        """Those that are open, by their ids."""
+        return dict(self._calls)
 
     def _letter(self, letter_id: int) -> Letter | None:
         if letter_id in self._redriven:
@@ -203,7 +212,10 @@ class Replay:
         commit = self.stepper.repeat(batch, script, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
-        self.undone += commit.undone
+        self._undone += commit.undone
+        self._calls.update({call.id: call for call in commit.calls})
+        for id in commit.closed:
+            self._calls.pop(id, None)
         return commit
 
     def _is_own(self, firing: Firing) -> bool:

@@ -201,9 +201,9 @@ class Forward:
         if self._fleet is None or self._codebook is None:
             return folded
         waiting = [letter for letter, redriven in letters if not redriven]
-        start = Start(folded.head, folded.sent_next, folded.records, waiting, folded.undone)
+        begin = (folded.head, folded.sent_next, folded.records)
+        start = Start(*begin, waiting, folded.undone, folded.calls)
         replay = Replay(self._fleet, self._codebook, self._layout, start)
-        calls = {call.id: call for call in folded.calls}
         for commit in replay.run(
             line.frames,
             self._log.journal(facts.incarnation, facts.head.journal_next),
@@ -217,14 +217,11 @@ class Forward:
                     "code did not set it: give the fleet.py that ran then"
                 )
             folded.outbox += [(o.destination, o.first, o.count, o.frame) for o in commit.outgoing]
-            calls.update({call.id: call for call in commit.calls})
-            for call_id in commit.closed:
-                calls.pop(call_id, None)
         folded.head = replay.head
         folded.sent_next = dict(replay.stepper.sent_next)
         folded.records = list(replay.records())
-        folded.undone = replay.undone
-        folded.calls = sorted(calls.values())
+        folded.calls = sorted(replay.calls().values())
+        folded.undone = replay.undone()
         folded.letters = sorted(
             {**{x.id: (x, gone) for x, gone in letters}, **_by_id(replay.letters())}.values(),
             key=lambda each: each[0].id,
