@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from holdfast.blob.port import Blob
 from holdfast.blob.urls import open_blob
@@ -45,10 +44,10 @@ class Place:
         return self.producer
 
     def shipper(self) -> int | None:
-        return next((pid for pid in children(self.keeper.pid) if _ships(pid)), None)
+        return next(iter(children(self.keeper.pid, "archiving.process")), None)
 
     def worker(self) -> int | None:
-        return next((pid for pid in children(self.keeper.pid) if not _ships(pid)), None)
+        return next(iter(children(self.keeper.pid, "runtime.process")), None)
 
     def kill_everybody(self) -> float:
         """All at once, as if the machine were gone; the moment of it."""
@@ -80,13 +79,6 @@ class Place:
         archive = Archive(self.blob())
         reaches = [archive.reach("log", born) for born in archive.incarnations()]
         return sum(reach.next for reach in reaches if reach is not None)
-
-
-def _ships(pid: int) -> bool:
-    try:
-        return b"archiving.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @contextmanager

@@ -106,9 +106,10 @@ def test_a_store_that_cannot_be_used_is_refused(place: Path, store: str, words: 
 
 
 def test_other_refusals(place: Path) -> None:
+    for option in ("--archive", "--snapshots"):
+        words = ("run", "fleet.py", option, "file:copies", "--engine", "memory:")
+        refused(holdfast(*words, cwd=place, code=None), "memory: is gone with its process")
     run = ("run", "fleet.py", "--archive", "file:archive")
-    done = holdfast(*run, "--engine", "memory:", cwd=place, code=None)
-    refused(done, "memory: is gone with its process")
     done = holdfast(*run, "--data", "data", "--archive-seconds", 0, cwd=place, code=None)
     refused(done, "--archive-seconds")
 

@@ -12,13 +12,13 @@ from holdfast.runtime.calling.status import read_status
 from tests.cli.commands import holdfast_here, refused
 from tests.kills import clerks
 from tests.kills.harness import Site, children, site, wait_until
-from tests.kills.test_calls import program_of, run_command
+from tests.kills.test_calls import run_command
 
 PLAIN = "tests.kills.swarm:fleet"
 
 
 def callers(pid: int) -> list[int]:
-    return [each for each in children(pid) if "calling.process" in program_of(each)]
+    return children(pid, "calling.process")
 
 
 def laid_out(place: Site) -> None:

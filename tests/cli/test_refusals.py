@@ -230,6 +230,20 @@ def test_damaged_data(place: Path) -> None:
     refused(done, "state.db: damaged", "holdfast doctor --salvage")
 
 
+@pytest.mark.parametrize("words", [["run", "fleet.py"], ["state", "Drone"], ["doctor"]])
+def test_damage_behind_the_first_page(place: Path, words: list[str]) -> None:
+    path = place / "data" / "p000" / "state.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (size,) = connection.execute("PRAGMA page_size").fetchall()[0]
+    connection.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:size] + b"x" * (len(data) - size))
+    done = holdfast(*words, "--data", "data", cwd=place, code=1 if words == ["doctor"] else 3)
+    assert "damaged" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_file_instead_of_a_directory(tmp_path: Path) -> None:
     (tmp_path / "fleet.py").write_text(DELIVERY)
     (tmp_path / "data").write_text("a file")

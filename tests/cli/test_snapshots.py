@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.commands import (
     Running,
-    children_of,
     environment,
     eventually,
     holdfast,
@@ -20,6 +19,7 @@ from tests.cli.commands import (
     refused,
 )
 from tests.cli.fleets import DELIVERY
+from tests.kills.harness import children
 from tests.servers.seaweed import WRITER, Seaweed
 
 
@@ -99,15 +99,9 @@ def test_a_running_fleet_makes_snapshots_by_itself(place: Path) -> None:
     words = ("--snapshot-events", "1", "--snapshot-seconds", "1")
     with Running("fleet.py", *words, cwd=place) as fleet:
         folded(place, "d-1", 50.0)
-        first = len(children_of(fleet.process.pid))
         found = place / "holdfast-data" / "snapshots" / "snapshots"
         eventually("there is a snapshot", lambda: found.exists() and bool(list(found.iterdir())))
-        (snapshotter,) = [
-            pid
-            for pid in children_of(fleet.process.pid)
-            if b"snapshots.running" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        assert len(children_of(fleet.process.pid)) == first + 1 or first == 2
+        (snapshotter,) = children(fleet.process.pid, "snapshots.running")
         os.kill(snapshotter, signal.SIGKILL)
         count = len(list(found.iterdir()))
         folded(place, "d-1", 45.0)
@@ -136,8 +130,9 @@ def test_mistakes(place: Path) -> None:
         holdfast_here("snapshot", "create", "one", cwd=place)
     for words, parts in (
         (("snapshot", "create", "one"), ("already",)),
+        (("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"), ("no snapshots",)),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
-        (("snapshot", "create", "x", "--to", "ftp://x"), ("unknown store",)),
+        (("snapshot", "create", "x", "--snapshots", "ftp://x"), ("unknown store",)),
         (("snapshot", "verify", "two"), ("there is no snapshot two",)),
         (("snapshot", "restore", "two", "--to", "x"), ("there is no snapshot two",)),
         (("snapshot", "restore", "one", "--to", "holdfast-data"), ("is not empty",)),

@@ -11,7 +11,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FILE = re.compile(r"`([\w./-]+\.(?:py|md|toml|txt)|[\w/-]+/)`")
 SOURCE = ROOT / "src" / "holdfast"
 # Names of a reader's own files, as examples use them.
-EXAMPLES = {"fleet.py", "script.py"}
+EXAMPLES = {"fleet.py", "script.py", "fixed.py", "candidate.py", "old.py"}
 
 
 def broken_links(document: Path, text: str) -> list[str]:
@@ -33,11 +33,18 @@ def broken_links(document: Path, text: str) -> list[str]:
 
 
 def missing_files(text: str) -> list[str]:
-    """Every file or folder named in `backticks` that neither repository nor package has."""
+    """Every file or folder named in `backticks` that neither repository nor package has.
+
+    A name may be of the folder of a file that was named before it, under the same heading.
+    """
     found = []
+    folders = [ROOT, SOURCE]
     for number, line in enumerate(without_blocks(text).splitlines(), start=1):
+        if line.startswith("#"):
+            folders = [ROOT, SOURCE]
         for name in _FILE.findall(line):
-            known = (ROOT / name).exists() or (SOURCE / name).exists()
+            known = [folder / name for folder in folders if (folder / name).exists()]
+            folders += [path if path.is_dir() else path.parent for path in known]
             if not known and name not in EXAMPLES:
                 found.append(f"{number}: no {name}")
     return found
@@ -63,3 +70,6 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 def test_a_missing_file_is_found() -> None:
     text = "See `errors.py`, `runtime/`, `docs/glossary.md`, `fleet.py` and `model/nothing.py`."
     assert missing_files(text) == ["1: no model/nothing.py"]
+    assert missing_files("In `engine/port.py`, not in `urls.py`.\n# Other\n`urls.py`") == [
+        "3: no urls.py"
+    ]

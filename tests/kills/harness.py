@@ -52,17 +52,18 @@ def gone(pids: Sequence[int]) -> bool:
     return all(process_state(pid) in ("", "Z") for pid in pids)
 
 
-def children(pid: int) -> list[int]:
-    """Living processes that `pid` has started."""
+def children(pid: int, program: str = "") -> list[int]:
+    """Living processes that `pid` has started, and whose command line has this word."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                text = (folder / "stat").read_text()
+                text = (folder / "stat").read_text(errors="replace")
+                words = (folder / "cmdline").read_text(errors="replace")
             except OSError:
                 continue
             state, parent = text[text.rindex(")") + 2 :].split()[:2]
-            if int(parent) == pid and state != "Z":
+            if int(parent) == pid and state != "Z" and program in words:
                 found.append(int(folder.name))
     return sorted(found)
 

@@ -24,13 +24,6 @@ VICTIMS = {"worker": 4, "caller": 5, "child": 8, "keeper": 3, "everyone": 1}
 AGENTS = 12
 
 
-def program_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
 class Office:
     """The processes of one run by their parts."""
 
@@ -41,10 +34,9 @@ class Office:
         self.kills: Counter[str] = Counter()
 
     def parts(self) -> dict[str, list[int]]:
-        below = children(self.keeper.pid)
-        callers = [pid for pid in below if "calling.process" in program_of(pid)]
+        callers = children(self.keeper.pid, "calling.process")
         return {
-            "worker": [pid for pid in below if "runtime.process" in program_of(pid)],
+            "worker": children(self.keeper.pid, "runtime.process"),
             "caller": callers,
             "child": [pid for caller in callers for pid in children(caller)],
         }

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Live
 from holdfast.engine.urls import open_engine
-from holdfast.runtime.process import EXIT_FENCED
+from holdfast.runtime.supervisor import EXIT_FENCED
 from holdfast.runtime.worker import Worker
 from tests.kills import evidence, swarm
 from tests.kills.harness import Site, children, process_state, site, wait_until

@@ -108,15 +108,7 @@ class Chaos:
 
         One stopped between fork and exec would keep its supervisor's lock, and wait for a person.
         """
-        found = []
-        for pid in children(self.supervisor.pid):
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"holdfast.runtime.process" in words:
-                found.append(pid)
-        return found
+        return children(self.supervisor.pid, "holdfast.runtime.process")
 
     def _kill(self, pids: list[int]) -> None:
         for pid in pids:

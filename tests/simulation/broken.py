@@ -105,13 +105,20 @@ def acknowledged_before_the_sync(patch: Patch) -> None:
 @found_by(P.KEPT, P.ONCE, P.ORDER, P.FOLD)
 def half_a_parcel_survives(patch: Patch) -> None:
     """A torn last write is taken for a whole one: the first half of its events is there."""
-    append = Store._append
+    recover, append = Store.recover, Store._append
+    last: list[Operation] = []  # of the journal, while the image is built again
+
+    def remember(self: Store, journal: list[Operation]) -> None:
+        last[:] = journal[-1:]
+        recover(self, journal)
+        last.clear()
 
     def tear(self: Store, operation: Operation, partition: int, parcels: Sequence[Parcel]) -> Any:
-        if self.recovering and operation is self.recovering[-1]:
+        if any(operation is each for each in last):
             parcels = [p for p in parcels if p.frame.count < 2]
         return append(self, operation, partition, parcels)
 
+    patch.setattr(Store, "recover", remember)
     patch.setattr(Store, "_append", tear)
 
 

@@ -301,7 +301,7 @@ class Run:
     def answer(self, most: int) -> bool:
         """To calls that are open: a reply or a failure, at times twice. False if there are none."""
         found = False
-        for number in range(len(self.engine.logs)):
+        for number in self.engine.catalog.layout.numbers:
             calls = self.engine.view(number).calls(0, most)
             for call in calls:
                 self._reply(number, call)

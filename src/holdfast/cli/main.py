@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import resource
 import sys
 from typing import NamedTuple, NoReturn
 
@@ -154,7 +155,14 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a letter of somebody's data is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
+    _allow_many_files()
     sys.exit(_run())
+
+
+def _allow_many_files() -> None:
+    """A partition takes some ten files; what we start inherits it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _run() -> int:

@@ -87,14 +87,15 @@ def run(
     if parse(url).scheme == "memory":
         if archive is not None:
             raise UsageError("memory: is gone with its process: archive a directory, sqlite:PATH")
+        if snapshots not in (None, "none"):
+            raise UsageError("memory: has no snapshots to go back to: use a directory, sqlite:PATH")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
-    else:
-        helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []
-        if snapshots != "none":
-            place = snapshots or default_store(parse(url).root)
-            open_blob(place).close()  # a mistake in the URL is told before anything starts
-            helpers.append(_snapshotter(url, place, snapshot_events, snapshot_seconds))
-        _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
+        return
+    helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []
+    if snapshots != "none":
+        store = snapshots or default_store(parse(url).root)
+        helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
 
 
 def _shipper(url: str, archive: str, seconds: float) -> Helper:
@@ -103,6 +104,7 @@ def _shipper(url: str, archive: str, seconds: float) -> Helper:
 
 def _snapshotter(url: str, store: str, events: int, seconds: float) -> Helper:
     """It starts when the workers have: who runs for a moment only needs no snapshot."""
+    open_blob(store).close()  # a mistake in the URL is told before anything starts
     arguments = [url, store, str(events), str(seconds)]
     return Helper("snapshotter", "holdfast.runtime.snapshots.running", arguments, 5.0)
 
@@ -124,12 +126,8 @@ def _supervise(
         engine.holder.acquire()
         numbers = engine.catalog.layout.numbers
         count = len(numbers)
-        if partitions is not None and partitions != count:
-            raise UsageError(
-                f"{engine.root} has {count} partitions, not {partitions}: leave --partitions out, "
-                f"or change the number with `holdfast rescale {reference} --partitions {partitions}"
-                f"{'' if url == DEFAULT_URL else f' --engine {url}'}`"
-            )
+        if partitions not in (None, count):
+            raise _other_partitions(engine, reference, url, partitions)
         _check_fit(fleet, engine)
         check_archive(engine, archive)
         calls = bool(fleet.calls) or has_open_calls(engine)
@@ -146,6 +144,17 @@ def _supervise(
         click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")
     finally:
         engine.close()
+
+
+def _other_partitions(
+    engine: SqliteEngine, reference: str, url: str, partitions: int | None
+) -> UsageError:
+    there = "" if url == DEFAULT_URL else f" --engine {url}"
+    return UsageError(
+        f"{engine.root} has {len(engine.catalog.layout.numbers)} partitions, not {partitions}: "
+        "leave --partitions out, or change the number with "
+        f"`holdfast rescale {reference} --partitions {partitions}{there}`"
+    )
 
 
 def _check_fit(fleet: Fleet, engine: SqliteEngine) -> None:

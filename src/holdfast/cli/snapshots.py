@@ -71,14 +71,11 @@ def snapshot() -> None:
 
 @snapshot.command("create")
 @click.argument("name")
-@click.option("--to", "to", metavar="URL", help="The same as --snapshots.")
 @store_option
 @engine_option
-def create(url: str, name: str, to: str | None, store: str | None) -> None:
+def create(url: str, name: str, store: str | None) -> None:
     """Make a snapshot called NAME, beside the fleet that runs."""
-    if to is not None and store is not None:
-        raise UsageError("--to and --snapshots mean the same: give one of them")
-    with _opened(to or store, url) as opened:
+    with _opened(store, url) as opened:
         _create(opened, url, name)
 
 

@@ -256,7 +256,7 @@ class Engine(Protocol):
         partitions are being replaced, Busy where appenders leave no moment for it: call again.
 
         Planting it makes the same fleet anew elsewhere, whole or not at all: incarnations,
-        positions, dedupe, marks, timers, open calls, dead letters, stamps, compensated actions and
+        positions, dedupe, marks, timers, open calls, dead letters, compensated actions, stamps and
         what waits go on from there. History stays behind: of events, actions and the journal only
         the counters are planted.
         """

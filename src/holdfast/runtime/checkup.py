@@ -234,7 +234,7 @@ class Checkup:
     def _archive(self, engine: SqliteEngine) -> Iterator[Finding]:
         """Only where somebody archives; by the marks that hold retention back."""
         numbers = (*engine.catalog.retired, *engine.catalog.layout.numbers)
-        marks = {n: KeepMark(folder_of(self.root, n) / "archived").seen() for n in numbers}
+        marks = {n: KeepMark(folder_of(self.root, n)).seen() for n in numbers}
         known = {number: mark for number, mark in marks.items() if mark is not None}
         if known:
             yield from self._guarded("archive", lambda: self._unarchived(engine, known))

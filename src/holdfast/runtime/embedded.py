@@ -1,69 +1,56 @@
-"""A worker on a background thread of this process, for `fleet.open`."""
+"""A worker on a thread of this process, for `fleet.open`, and all that runs beside it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from contextlib import ExitStack
 
+from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.archiving.running import Archiver
 from holdfast.runtime.calling.thread import CallerThread
-from holdfast.runtime.snapshots.embedded import SnapshotThread
+from holdfast.runtime.repeating import Repeating, keep_house
+from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Snapshotter
+from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.runtime.worker import Worker
-
-MAINTAIN_SECONDS = 1.0
 
 _log = logging.getLogger("holdfast.worker")
 
 
-class Housekeeper:
-    """Runs the engine's upkeep beside the worker, so that no commit waits for it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="holdfast-upkeep", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(MAINTAIN_SECONDS):
-            try:
-                self._engine.maintain()
-            except Exception:
-                # Upkeep only tidies: what failed is tried again, and the reason is shown.
-                _log.exception("upkeep failed and will be tried again")
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-
 class Embedded:
+    """Its parts are stopped in the reverse order, also those of one that cannot start."""
+
     def __init__(
         self,
         fleet: FleetModel,
         engine: Engine,
-        archiver: Archiver | None = None,
+        archiver: Archiver | None = None,  # ours to stop from here on
         snapshots: str | None = None,
     ) -> None:
         self._engine = engine
-        numbers = engine.catalog.layout.numbers
-        self._caller = CallerThread(fleet, engine)
-        try:
-            self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
-            self._worker.tick()  # claim here, so that what is wrong is the caller's exception
-            self._snapshots = SnapshotThread(engine, snapshots) if snapshots else None
-        except BaseException:
-            self._caller.stop()
-            raise
         self._failure: BaseException | None = None
         self._stopping = False
-        self._archiver = archiver
-        self._housekeeper = Housekeeper(engine)
-        self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
-        self._thread.start()
+        with ExitStack() as parts:
+            if archiver is not None:
+                parts.callback(archiver.stop)
+            self._caller = CallerThread(fleet, engine)
+            parts.callback(self._caller.stop)
+            numbers = engine.catalog.layout.numbers
+            self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
+            self._worker.tick()  # claim here, so that what is wrong is the caller's exception
+            parts.callback(keep_house(engine).stop)
+            self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
+            self._thread.start()
+            parts.callback(self._stop_worker)
+            if snapshots is not None:
+                blob = open_blob(snapshots)
+                parts.callback(blob.close)
+                snapshotter = Snapshotter(engine, SnapshotStore(blob))
+                parts.callback(Repeating("snapshots", snapshotter.tick, LOOK_SECONDS).stop)
+            self._parts = parts.pop_all()
 
     def _run(self) -> None:
         try:
@@ -72,6 +59,11 @@ class Embedded:
         except BaseException as error:
             self._failure = error
             _log.exception("the worker stopped")
+
+    def _stop_worker(self) -> None:
+        self._stopping = True
+        self._engine.wake()
+        self._thread.join()
 
     def alarms(self) -> dict[int, str]:
         return {**self._worker.alarms, **self._worker.fenced}
@@ -83,12 +75,4 @@ class Embedded:
             raise failure
 
     def stop(self) -> None:
-        if self._snapshots is not None:
-            self._snapshots.stop()
-        self._stopping = True
-        self._engine.wake()
-        self._thread.join()
-        self._caller.stop()  # after the worker, which rings it
-        if self._archiver is not None:
-            self._archiver.stop()
-        self._housekeeper.stop()
+        self._parts.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine
@@ -35,25 +37,17 @@ class Fleet(FleetModel):
         a store too, the whole fleet is copied now and then.
         """
         check_not_importing()
-        engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
-        try:
+        with ExitStack() as opened:
+            engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)
+            opened.callback(engine.close)
             if isinstance(engine, SqliteEngine):
                 engine.holder.acquire()
             archiver = start_archiving(engine, archive, archive_seconds)
-            try:
-                embedded = Embedded(self, engine, archiver, snapshots)
-            except BaseException:
-                if archiver is not None:
-                    archiver.stop()
-                raise
-            try:
-                return Live(self, engine, embedded)
-            except BaseException:
-                embedded.stop()
-                raise
-        except BaseException:
-            engine.close()
-            raise
+            embedded = Embedded(self, engine, archiver, snapshots)
+            opened.callback(embedded.stop)
+            live = Live(self, engine, embedded)
+            opened.pop_all()
+            return live
 
     def connect(self, url: str = DEFAULT_URL) -> Live:
         """Send to and read a fleet that another process folds."""

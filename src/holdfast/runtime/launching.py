@@ -151,8 +151,10 @@ class Launcher:
         pipes = [c.pipe for c in children if isinstance(c, Child) and c.pipe >= 0]
         if not self._calls:
             pipes.append(self._bell)
-        readable, _, _ = select.select(pipes, [], [], seconds)
-        if self._bell in readable:
+        poll = select.poll()  # select itself ends at descriptor 1,023: 256 partitions have more
+        for pipe in pipes:
+            poll.register(pipe, select.POLLIN)
+        if self._bell in (descriptor for descriptor, _ in poll.poll(seconds * 1000)):
             self._calls = True  # the bell goes on ringing for the caller, who silences it
 
 

@@ -7,7 +7,7 @@ import base64
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -16,14 +16,17 @@ from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
 from holdfast.runtime.issued import issued_in
+from holdfast.runtime.replaying.feeding import rows_of
 from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import read_raw_payload
+from holdfast.stepping.script import read_firings
 
 ACTIONS_PER_PAGE = 10_000
 _FRAMES_AT_ONCE = 256
+_EVENTS_AT_ONCE = 65_536
 
 Instance = Callable[[int, bytes], object]
 
@@ -299,7 +302,7 @@ def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows |
     timers = deque(_journal_of(number, view, agent, key))
     position = view.inbox_first()
     while position < end:
-        batch = view.frames(position, 65_536)
+        batch = view.frames(position, _EVENTS_AT_ONCE)
         if not batch and view.inbox_first() > position:
             position = view.inbox_first()  # retention went past us
             continue
@@ -310,7 +313,7 @@ def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows |
             )
         for stored in batch:
             position = stored.first + stored.count
-            mine = deque(i for i in _rows_of(stored, agent, key) if stored.first + i < end)
+            mine = deque(i for i in rows_of(stored, agent, key) if stored.first + i < end)
             while mine:
                 while timers and timers[0].position <= stored.first + mine[0]:
                     yield timers.popleft()
@@ -322,26 +325,14 @@ def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows |
     yield from timers
 
 
-def _rows_of(stored: StoredFrame, agent: str, key: str) -> list[int]:
-    if key.encode() not in stored.frame:
-        return []  # most frames, found without decoding
-    frame = Frame.decode(stored.frame)
-    agents = cast(list[str], frame.values("agent"))
-    keys = cast(list[str], frame.values("key"))
-    return [i for i, k in enumerate(keys) if k == key and agents[i] == agent]
-
-
 def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]:
     first = 0
     while batch := view.journal(first, _FRAMES_AT_ONCE):
         for journalled in batch:
             first = journalled.first + journalled.count
-            frame = Frame.decode(journalled.frame)
-            names = ("agent", "key", "position", "name", "due", "now", "event")
-            columns = [cast(list[Any], frame.values(name)) for name in names]
-            for a, k, *rest in zip(*columns, strict=True):
-                if (a, k) == (agent, key):
-                    yield Rang(number, *rest)
+            for each in read_firings(journalled):
+                if (each.agent, each.key) == (agent, key):
+                    yield Rang(number, each.position, each.name, each.due, each.now, each.event)
 
 
 def _read_cursor(cursor: str | None, ends: list[int]) -> list[int]:

@@ -17,7 +17,7 @@ from holdfast.engine.stamping import Clock, system_clock
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Fenced, HoldfastError, Rescaling, TimedOut, UsageError
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.embedded import Housekeeper
+from holdfast.runtime.repeating import keep_house
 from holdfast.runtime.schemas import check_agents
 from holdfast.runtime.worker import Worker
 
@@ -159,7 +159,7 @@ def rescale(
             raise UsageError(f"{url} keeps nothing that could be rescaled: give sqlite:PATH")
         engine.holder.acquire()
         job = Rescale(fleet, engine, partitions, clock)
-        housekeeper = Housekeeper(engine)  # so that a long drain does not fill the disk
+        housekeeper = keep_house(engine)  # so that a long drain does not fill the disk
         try:
             while not job.step():
                 if not job.moved:

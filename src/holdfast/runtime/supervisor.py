@@ -19,6 +19,7 @@ SILENT_SECONDS = 1.0  # five missed heartbeats; with a restart of 0.5 s a takeov
 STARTING_SECONDS = 30.0  # until the first heartbeat: the user's imports may be slow
 BACKOFF_SECONDS = (0.0, 0.0, 0.1, 0.2, 0.5, 1.0)
 STEADY_SECONDS = 10.0  # a worker that ran this long starts again without backoff
+EXIT_FENCED = 4  # another worker has its partitions, or its supervisor is gone
 EXIT_REFUSED = 5  # the worker said why on standard error; starting it again would not help
 
 _log = logging.getLogger("holdfast.supervisor")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
+from holdfast.model.calls import CallFailed
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Field, Kind, Schema, UntypedReader
@@ -92,6 +93,8 @@ class Names:
             known = self.of_kind(kind)
             found = self._newest.get((kind, name))
             if found is None:
+                # Only a call answers with a CallFailed; nobody means to send one.
+                known = [each for each in known if each != CallFailed.__name__]
                 raise UsageError(f"{complaint}: {suggestion(name, known)}")
         return found
 

@@ -83,6 +83,35 @@ def crash() -> Told:
     raise AssertionError("unreachable")
 
 
+def fork(text: str) -> Told:
+    """Both of the two come back from here."""
+    return Told(f"{text} {'child' if os.fork() == 0 else 'parent'}")
+
+
+def strike(number: int) -> Told:
+    os.kill(os.getpid(), number)
+    raise AssertionError("unreachable")
+
+
+def scribble(data: str) -> Told:
+    """Writes to every descriptor it finds."""
+    for number in range(3, 64):
+        try:
+            os.write(number, bytes.fromhex(data))
+        except OSError:
+            pass
+    return Told("written")
+
+
+def close_all() -> Told:
+    os.closerange(0, 256)
+    return Told("closed")
+
+
+def fail_unencodable() -> Told:
+    raise FileNotFoundError(os.fsdecode(b"caf\xe9.txt"))
+
+
 def sleep(seconds: float) -> Told:
     time.sleep(seconds)
     return Told(f"slept {seconds:g}")
@@ -136,6 +165,15 @@ async def sleep_async(seconds: float) -> Told:
 async def fail_async(text: str) -> Told:
     await asyncio.sleep(0)
     raise ValueError(text)
+
+
+async def fail_unencodable_async() -> Told:
+    fail_unencodable()
+    raise AssertionError("unreachable")
+
+
+async def fork_async(text: str) -> Told:
+    return fork(text)
 
 
 async def block_async(seconds: float) -> Told:

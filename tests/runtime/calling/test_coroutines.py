@@ -91,3 +91,14 @@ def test_a_death_is_everybodys() -> None:
         assert bench.text(f.tell_async, "again").startswith("again")
     assert open_descriptors() == before
     assert bench.pids() == []
+
+
+def test_an_error_that_cannot_be_encoded_is_told_at_once(bench: Bench) -> None:
+    outcome = bench.run(f.fail_unencodable_async)
+    assert (outcome.reason, outcome.error[:27]) == ("error", "FileNotFoundError: caf?.txt")
+
+
+def test_a_function_that_forks_is_told_once_and_its_copy_is_no_host(bench: Bench) -> None:
+    assert bench.text(f.fork_async, "one") == "one parent"
+    for number in range(20):
+        assert bench.text(f.tell_async, f"after {number}").startswith(f"after {number} ")

@@ -187,10 +187,23 @@ def test_a_program_run_as_a_module_works_too(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("HEAR YE criers/Crier/c/1/call1\n", "")
 
 
-def test_a_program_that_opens_its_fleet_at_import_is_told_what_to_do(tmp_path: Path) -> None:
-    file = program(tmp_path, "main()\n")
-    done = run(file, folder=tmp_path)
+@pytest.mark.parametrize(
+    "words", [("program.py",), ("-m", "program"), ("-c", "import program")], ids=" ".join
+)
+def test_a_program_that_opens_its_fleet_at_import_is_told_what_to_do(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    program(tmp_path, "main()\n")
+    done = run(*words, folder=tmp_path)
     assert 'open the fleet under `if __name__ == "__main__":`' in done.stdout, done
+
+
+def test_whatever_is_in_the_path_of_modules_does_no_harm(tmp_path: Path) -> None:
+    odd = "import os, pathlib, sys\nsys.path += [pathlib.Path('x'), os.fsdecode(b'/caf\\xe9')]\n"
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    done = run(program(folder, odd + GUARDED), folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("HEAR YE criers/Crier/c/1/call1\n", "")
 
 
 def test_a_function_that_was_typed_in_has_no_file() -> None:

@@ -22,6 +22,11 @@ FAILURES: Failures = {
     "sys.exit": (f.leave, (3,), "error", "SystemExit: 3", True),
     "os._exit": (f.die, (3,), "died", "its process ended with exit code 3", True),
     "crash": (f.crash, (), "died", "its process was ended by SIGSEGV", True),
+    "real-time signal": (f.strike, (40,), "died", "its process was ended by signal 40", True),
+    "no descriptors": (f.close_all, (), "died", "its process ended", True),
+    "half a message": (f.scribble, ("03000000c1c1c1",), "died", "its process", True),
+    "no message of ours": (f.scribble, ("03000000920105",), "died", "its process", True),
+    "unencodable": (f.fail_unencodable, (), "error", "FileNotFoundError: caf?.txt", True),
     "large": (f.large, (1_100_000,), "too-large", "of 1,100,006 bytes, the bound is", False),
     "wrong event": (f.other, (), "wrong-reply", "other returned Other(", False),
     "no event": (f.number, (), "wrong-reply", "number returned 7: return a Told", False),
@@ -96,9 +101,7 @@ def test_a_killed_attempt_ends_with_all_it_has_started(tmp_path: Path) -> None:
         bench.until_begun(hung)
         wait_until(lambda: file.exists() and file.read_text(), 20.0, "the grandchild runs")
         bench.executor.kill(hung)
-        assert gone([int(file.read_text())]) or not wait_until(
-            lambda: gone([int(file.read_text())]), 5.0, "the grandchild ends too"
-        )
+        wait_until(lambda: gone([int(file.read_text())]), 5.0, "the grandchild ends too")
         assert bench.outcome(beside).reason == ""
         assert hung not in bench.outcomes, "whoever kills an attempt knows that it has ended"
 
@@ -219,3 +222,9 @@ with {kind}() as bench:
         parent.kill()
         parent.wait()
     wait_until(lambda: gone([child]), 5.0, "the child ends with its parent")
+
+
+def test_a_function_that_forks_is_told_once_and_its_copy_is_no_host(bench: Bench) -> None:
+    assert bench.text(f.fork, "one") == "one parent"
+    for number in range(20):
+        assert bench.text(f.tell, f"after {number}") == f"after {number}"

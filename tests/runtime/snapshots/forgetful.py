@@ -2,32 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast import Action, Agent, Context, Event, Fleet, on
-
-
-class Load(Event):
-    tokens: int
-
-
-class Pass(Event):
-    tokens: int
-    hops: int
-
-
-class Remind(Event):
-    seconds: float
-
-
-class Rang(Event):
-    pass
-
-
-class Break(Event):
-    pass
-
-
-class Rolled(Action):
-    tokens: int
+from holdfast import Agent, Context, Fleet, on
+from tests.runtime.snapshots.convoy import Break, Load, Pass, Rang, Remind, Rolled
 
 
 class Truck(Agent):

@@ -11,6 +11,7 @@ import pytest
 from holdfast import Agent, Context, Event, Fleet, Live, on
 from holdfast.blob.files import FileBlob
 from holdfast.engine.memory import MemoryEngine
+from holdfast.errors import UsageError
 from holdfast.runtime.snapshots import chunks, creating, retention
 from holdfast.runtime.snapshots.chunks import Chunks, runs_of_slots
 from holdfast.runtime.snapshots.creating import Creation, Made, Memory
@@ -247,3 +248,58 @@ def test_a_snapshot_that_takes_half_the_grace_is_given_up(world: World) -> None:
     with pytest.raises(TimeoutError, match="given up"):
         creation.run("slow")
     assert world.store.listed() == []
+
+
+def test_two_who_create_at_once_do_not_take_the_others_rows_for_their_own(world: World) -> None:
+    """The slower one captured before a change and is listed last: it is not what we remember."""
+    world.snapshot()
+    capture = world.engine.capture
+
+    def meanwhile() -> object:
+        captured = capture()
+        patch.undo()
+        world.set([1, 2, 3])
+        world.snapshot()
+        return captured
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.engine, "capture", meanwhile)
+        world.snapshot(name="zz-savepoint", remember=False)
+    world.check(world.snapshot())
+    numbers = [each.number for each in world.store.listed()]
+    assert len(numbers) == len(set(numbers)) == 4, numbers
+
+
+def test_a_number_is_never_used_again(world: World) -> None:
+    """Whoever remembers the deleted one would take the new one's chunks for orphans."""
+    world.snapshot()
+    world.set([1])
+    world.snapshot(name="nightly", remember=False)
+    snapshotter = SnapshotStore(world.blob)
+    collect(snapshotter, NOW)  # it has read all there is
+    world.store.delete(world.store.find("nightly"))
+    world.set([2])
+    world.snapshot(name="nightly", remember=False)
+    collect(snapshotter, NOW + 1)
+    world.set(list(range(AGENTS)))
+    world.snapshot()  # has a base of its own
+    collect(snapshotter, NOW + 2)
+    collect(snapshotter, NOW + GRACE_SECONDS + 3)
+    assert verify(SnapshotStore(world.blob), "nightly").agents == AGENTS
+
+
+def test_of_two_that_are_made_at_once_under_one_name_one_is_refused(world: World) -> None:
+    capture = world.engine.capture
+
+    def meanwhile() -> object:
+        patch.undo()
+        world.snapshot()
+        world.snapshot(name="same", remember=False)
+        return capture()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.engine, "capture", meanwhile)
+        with pytest.raises(UsageError, match="there is a snapshot same already"):
+            world.snapshot(name="same")
+    assert [each.name for each in world.store.listed()].count("same") == 1
+    assert verify(world.store, "same").agents == AGENTS

@@ -243,6 +243,18 @@ def test_not_across_a_rescaling(tmp_path: Path) -> None:
         restored(story, tmp_path, Point(time.time()))
 
 
+def test_but_to_a_point_before_a_rescaling(tmp_path: Path) -> None:
+    story = Story(tmp_path, 2)
+    rescale(fleet, f"sqlite:{story.data}", 2)
+    story.ship()
+    moment = story.moments[1]
+    engine = SqliteEngine(restored(story, tmp_path, Point(moment.time)))
+    try:
+        assert agents(engine) == moment.agents
+    finally:
+        engine.close()
+
+
 def test_code_that_did_not_run_then_is_refused(tmp_path: Path) -> None:
     from tests.runtime.snapshots.forgetful import fleet as forgetful
 

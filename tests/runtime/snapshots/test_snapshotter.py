@@ -11,7 +11,7 @@ import pytest
 from holdfast import Agent, Context, Event, Fleet, UsageError, on
 from holdfast.blob.files import FileBlob
 from holdfast.engine.memory import MemoryEngine
-from holdfast.errors import Unreachable
+from holdfast.errors import Busy, Unreachable
 from holdfast.runtime.snapshots.creating import Creation
 from holdfast.runtime.snapshots.restoring import verify
 from holdfast.runtime.snapshots.retention import Keeping
@@ -153,6 +153,21 @@ def test_trouble_is_ridden_out(bench: Bench, caplog: pytest.LogCaptureFixture) -
     assert len([line for line in caplog.messages if "no snapshot" in line]) == 1
     bench.during = lambda: None
     assert bench.after(RETRY_SECONDS)
+    assert bench.snapshotter.trouble is None
+
+
+def test_data_that_cannot_be_read_for_a_moment_is_no_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(partition: int) -> object:
+        raise Busy("state.db: locked by another process for too long: try again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.engine, "view", locked)
+        assert not bench.after(1_000.0)
+    assert bench.snapshotter.trouble is not None
+    bench.fold(100)
+    assert bench.after(1_000.0)
     assert bench.snapshotter.trouble is None
 
 

@@ -132,7 +132,7 @@ def test_a_manifest_cut_short(data: Path, store: SnapshotStore, tmp_path: Path, 
 
 def test_a_newer_format(store: SnapshotStore, tmp_path: Path) -> None:
     (name,) = store.blob.list("snapshots")
-    spoil(store, name, lambda manifest: manifest.replace(b"snapshot 1 ", b"snapshot 9 ", 1))
+    spoil(store, name, lambda manifest: manifest.replace(b"HFSN\x01", b"HFSN\x09", 1))
     line = refused(NewerFormat, lambda: restore(store, "here", tmp_path / "there"))
     assert "format 9, this release reads 1" in line
     nothing_left(tmp_path / "there")
@@ -157,6 +157,16 @@ def test_no_such_snapshot(store: SnapshotStore, tmp_path: Path) -> None:
     assert "no snapshots" in refused(
         UsageError, lambda: restore_to(empty, Request(tmp_path / "there"))
     )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(store: SnapshotStore, tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    restore(store, "here", tmp_path / "link")
+    assert (tmp_path / "disk" / "fleet.db").exists()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_place_that_is_not_empty(data: Path, store: SnapshotStore, tmp_path: Path) -> None:

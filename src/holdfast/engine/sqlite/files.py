@@ -62,6 +62,8 @@ def _explain(path: Path, error: OSError) -> HoldfastError:
         return DiskFull(f"{where}: the disk is full: free some space, then it goes on")
     if error.errno == errno.ENOENT:
         return damaged(Path(where), "it is missing")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return UsageError(f"{where}: {error.strerror}: allow more, `ulimit -n` tells how many")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return UsageError(f"{where}: no permission ({error.strerror}): check its owner")
     return UsageError(f"{where}: {error.strerror or error}: check the path and its file system")
@@ -194,7 +196,8 @@ def _one_moment(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # an error of the disk has ended it
+            connection.execute("ROLLBACK")
 
 
 def _check_format(connection: apsw.Connection, path: Path, newest: int) -> None:

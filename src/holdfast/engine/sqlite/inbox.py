@@ -71,7 +71,7 @@ class SqliteInbox:
         self._reading = threading.Lock()
         self._readers: dict[SegmentName, Segment] = {}
         self._wake = folder / "wake"
-        self.kept = KeepMark(folder / "archived")
+        self.kept = KeepMark(folder)
 
     # Appending. One thread of this process at a time, one process at a time.
 

@@ -11,8 +11,9 @@ from holdfast.engine.sqlite.files import explained
 class KeepMark:
     """A file, for the process that does the upkeep. Unsynced: after a power loss it keeps more."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        """Of a partition."""
+        self._path = folder / "archived"
 
     def set(self, position: int | None) -> None:
         """None: nobody archives, nothing is kept for anybody."""

@@ -31,8 +31,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 def beside(root: Path) -> Path:
     """Where a directory grows before it gets its name. Under the same parent, to be renamed."""
-    place = root.absolute()
-    return place.with_name(f".{place.name}.planting")
+    return root.with_name(f".{root.name}.planting")
 
 
 def check_place(root: Path) -> None:
@@ -44,6 +43,7 @@ def check_place(root: Path) -> None:
 def plant(root: Path, contents: Contents, faults: FaultPoints) -> None:
     """1 check the place, 2 partitions, 3 the catalog, 4 the name; each durable before the next."""
     check_place(root)
+    root = root.resolve()  # where a link leads to
     place = beside(root)
     with explained(place):
         make_durably(place)
@@ -60,8 +60,8 @@ def plant(root: Path, contents: Contents, faults: FaultPoints) -> None:
             sync_path(place)
             faults("plant.after")
             check_place(root)
-            place.rename(root.absolute())
-            sync_path(root.absolute().parent)
+            place.rename(root)
+            sync_path(root.parent)
         except Exception:
             with suppress(OSError):
                 shutil.rmtree(place)
@@ -111,8 +111,7 @@ def _plant_partition(place: Path, partition: PartitionContents) -> None:
                 )
             for call in partition.calls():
                 execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
-            for one in partition.undone():
-                execute(PUT_UNDONE, undone_row(one))
+            many(PUT_UNDONE, (undone_row(one) for one in partition.undone()))
             for *columns, frame in partition.outbox():
                 execute(
                     "INSERT INTO outbox(destination, first, count, frame, sum) "

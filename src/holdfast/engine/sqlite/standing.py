@@ -9,7 +9,14 @@ import apsw
 import msgspec
 
 from holdfast.engine.sqlite.checks import check_of, verified
-from holdfast.engine.sqlite.files import STATE_FORMAT, create, damaged, extend, open_existing
+from holdfast.engine.sqlite.files import (
+    STATE_FORMAT,
+    create,
+    damaged,
+    explained,
+    extend,
+    open_existing,
+)
 from holdfast.engine.sqlite.locks import ProcessIdentity
 from holdfast.stepping.commit import Head
 
@@ -108,7 +115,8 @@ def put_about(connection: apsw.Connection, facts: dict[str, str | int]) -> None:
 
 def about(connection: apsw.Connection) -> dict[str, str]:
     path = Path(connection.filename)
-    rows = connection.execute("SELECT * FROM about").fetchall()
+    with explained(path):
+        rows = connection.execute("SELECT * FROM about").fetchall()
     pairs = [verified(path, "a row of about", row) for row in rows]
     facts = {cast(str, name): cast(str, value) for name, value in pairs}
     if not {"incarnation", "generation", "owner", "claimed"} <= facts.keys():

@@ -8,25 +8,20 @@
 Only `first` is in a name: of two who ship from the same position one is refused, however far each
 wanted to go, and the refused one goes on behind what is there. So there are no gaps and overlaps.
 
-An object is: magic "HFAR" | version u8 | BLAKE2b of the body, 16 bytes | body: msgpack, by zstd.
+An object is msgpack under a seal (blob/sealing.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal, TypeVar
 
 import msgspec
-import zstandard
 
-from holdfast.errors import DamagedData, NewerFormat
+from holdfast.blob.sealing import Seal
+from holdfast.errors import DamagedData
 
-MAGIC = b"HFAR"
-VERSION = 1
-DIGEST_BYTES = 16
-BODY_BYTES_MAX = 512 * 1024 * 1024  # unpacked: what claims to be larger is not ours
-LEVEL = 1  # frames shrink to a third or less; higher levels cost time that the fold needs
-_HEAD_BYTES = len(MAGIC) + 1 + DIGEST_BYTES
+# Level 1: frames shrink to a third or less; higher levels cost time that the fold needs.
+SEAL = Seal(b"HFAR", 1, 1, "put back the object from a copy of the store")
 
 Kind = Literal["log", "journal"]
 B = TypeVar("B", bound=msgspec.Struct)
@@ -94,33 +89,11 @@ def picture_name(number: int) -> str:
 
 
 def encode(body: msgspec.Struct) -> bytes:
-    packed = zstandard.ZstdCompressor(level=LEVEL).compress(msgspec.msgpack.encode(body))
-    return MAGIC + bytes([VERSION]) + _digest(packed) + packed
+    return SEAL.close(msgspec.msgpack.encode(body))
 
 
 def decode(name: str, data: bytes, kind: type[B]) -> B:
-    if data[: len(MAGIC)] != MAGIC or len(data) < _HEAD_BYTES:
-        raise damaged(name, "it does not begin as one of the archive's objects")
-    if data[len(MAGIC)] > VERSION:
-        raise NewerFormat(
-            f"{name}: format {data[len(MAGIC)]}, this release reads {VERSION}: "
-            "install the release of Holdfast that wrote it"
-        )
-    packed = data[_HEAD_BYTES:]
-    if data[len(MAGIC)] < VERSION or _digest(packed) != data[len(MAGIC) + 1 : _HEAD_BYTES]:
-        raise damaged(name, "it does not match its checksum")
     try:
-        size = zstandard.frame_content_size(packed)
-        if not 0 <= size <= BODY_BYTES_MAX:
-            raise damaged(name, f"it says that it has {size:,} bytes")
-        return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed), type=kind)
-    except (zstandard.ZstdError, msgspec.DecodeError) as error:
-        raise damaged(name, str(error)) from None
-
-
-def damaged(name: str, reason: str) -> DamagedData:
-    return DamagedData(f"{name}: damaged ({reason}): put back the object from a copy of the store")
-
-
-def _digest(packed: bytes) -> bytes:
-    return hashlib.blake2b(packed, digest_size=DIGEST_BYTES).digest()
+        return msgspec.msgpack.decode(SEAL.open(name, data), type=kind)
+    except msgspec.MsgspecError as error:
+        raise SEAL.damaged(name, str(error)) from None

@@ -13,6 +13,7 @@ from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
 from holdfast.runtime.archiving.merging import MERGE_SECONDS, Merger
 from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS, PATIENCE_SECONDS, HoldsBack, Shipper
+from holdfast.runtime.repeating import Repeating
 
 PUTS_AT_ONCE = 8
 
@@ -25,18 +26,15 @@ class Archiver:
     def __init__(self, engine: Engine, url: str, seconds: float = ARCHIVE_SECONDS) -> None:
         if not 0.0 < seconds < float("inf"):
             raise UsageError(f"archive_seconds={seconds}: give the seconds that may be lost")
-        blob = open_blob(url, patience_seconds=PATIENCE_SECONDS)
+        self._blob = open_blob(url, patience_seconds=PATIENCE_SECONDS)
         self._pool = ThreadPoolExecutor(PUTS_AT_ONCE, "holdfast-puts")
-        self.shipper = Shipper(engine, blob, each=self._pool.map)
-        self._merger = Merger(blob)
+        self.shipper = Shipper(engine, self._blob, each=self._pool.map)
         self._seconds = seconds
         self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=loop, name=f"holdfast-{name}", daemon=True)
-            for name, loop in (("shipper", self._ship), ("merger", self._merge))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._ships = threading.Thread(target=self._ship, name="holdfast-shipper", daemon=True)
+        self._ships.start()
+        self._merger = Merger(self._blob)
+        self._merges = Repeating("merging", self._merge, MERGE_SECONDS)
 
     def _ship(self) -> None:
         while not self._stopping.is_set():
@@ -48,15 +46,15 @@ class Archiver:
             pass  # what is there when the fleet stops is archived too
 
     def _merge(self) -> None:
-        while not self._stopping.wait(MERGE_SECONDS):
-            while not self._stopping.is_set() and _guarded(self._merger.tick):
-                pass
+        while self._merger.tick() and not self._stopping.is_set():
+            pass
 
     def stop(self) -> None:
         self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+        self._merges.stop()
+        self._ships.join()
         self._pool.shutdown()
+        self._blob.close()
 
 
 def _guarded(tick: Callable[[], int]) -> int:

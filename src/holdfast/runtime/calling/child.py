@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from holdfast.errors import TheirBug
 from holdfast.runtime.calling.port import Attempt
 from holdfast.runtime.calling.targets import Target
-from holdfast.runtime.calling.wire import Message, Reader, pack
+from holdfast.runtime.calling.wire import Message, Reader, is_of_a_child, pack
 
 HOST = "holdfast.runtime.calling.host"
 
@@ -45,11 +45,13 @@ class Child:
         self._exit = os.pidfd_open(self._process.pid)
         self.pid = self._process.pid
         self.used = 0.0  # when it was last given back
-        self._say("hello", sys.path)
+        # Whatever else a program has put there, Python itself ignores.
+        self._say("hello", [os.fsencode(each) for each in sys.path if isinstance(each, str)])
 
     def run(self, attempt: Attempt, target: Target) -> None:
         call, arguments, reply = attempt.call, attempt.arguments, attempt.reply
-        self._say("run", attempt.serial, *target, call, arguments, reply)
+        file = os.fsencode(target.file)
+        self._say("run", attempt.serial, target.module, file, target.name, call, arguments, reply)
 
     def cancel(self, serial: int) -> None:
         self._say("cancel", serial)
@@ -78,6 +80,9 @@ class Child:
             pass
         except (OSError, TheirBug):
             self.kill()  # whatever speaks there is not our host
+        if not all(is_of_a_child(message) for message in found):
+            self.kill()
+            return []
         return found
 
     def ended(self) -> str | None:
@@ -86,7 +91,8 @@ class Child:
         if code is None:
             return None
         if code < 0:
-            return f"its process was ended by {signal.Signals(-code).name}"
+            names = {each.value: each.name for each in signal.Signals}
+            return f"its process was ended by {names.get(-code, f'signal {-code}')}"
         return f"its process ended with exit code {code}"
 
     def descriptors(self) -> Sequence[tuple[int, bool]]:

@@ -88,7 +88,7 @@ class CoroutineExecutor:
             self._give_up("", 0)
         elif any(now - since > IMPORT_SECONDS_MAX for since in self._coming.values()):
             self._give_up(f"it had not begun after {IMPORT_SECONDS_MAX:g} s", None)
-        elif self._running and now - self._heard > SILENT_SECONDS_MAX:
+        elif self._running - self._coming.keys() and now - self._heard > SILENT_SECONDS_MAX:
             self._give_up(f"its process did not move for {SILENT_SECONDS_MAX:g} s", None)
 
     def _give_up(self, error: str, culprit: object) -> None:

@@ -6,39 +6,13 @@ standard error: standard output may be somebody's data.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import sys
 
 from holdfast.runtime.calling.running import Ended, Functions, failed, judge
-from holdfast.runtime.calling.wire import Message, Reader, pack
-
-_PR_SET_PDEATHSIG = 1
-
-
-class Line:
-    """Our end of the socket: messages one after the other."""
-
-    def __init__(self, socket_: socket.socket) -> None:
-        self.socket = socket_
-        self.reader = Reader()
-        self.waiting: list[Message] = []
-
-    def receive(self) -> Message:
-        while not self.waiting:
-            data = self.socket.recv(1 << 20)
-            if not data:
-                os._exit(0)  # nobody is there any more
-            self.waiting += self.reader.feed(data)
-        return self.waiting.pop(0)
-
-    def send(self, *message: object) -> None:
-        try:
-            self.socket.sendall(pack(*message))
-        except BrokenPipeError:
-            os._exit(0)
+from holdfast.runtime.calling.wire import Line
+from holdfast.runtime.supervised import end_with
 
 
 def serve(line: Line) -> None:
@@ -60,13 +34,6 @@ def serve(line: Line) -> None:
         line.send("ended", serial, *ended)
 
 
-def _end_with(parent: int) -> None:
-    """The kernel ends us when whoever started us ends, also in the middle of a function."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)  # it died before we could ask for that
-
-
 def _print_to_standard_error() -> None:
     try:
         os.dup2(2, 1)
@@ -77,13 +44,14 @@ def _print_to_standard_error() -> None:
 
 
 def main(kind: str, descriptor: str, parent: str) -> None:
-    _end_with(int(parent))
+    end_with(int(parent))
     _print_to_standard_error()
     os.set_inheritable(int(descriptor), False)  # not for programs that functions start
     line = Line(socket.socket(fileno=int(descriptor)))
+    os.register_at_fork(after_in_child=line.hang_up)
     _, path = line.receive()
     assert isinstance(path, list)
-    sys.path[:] = [str(each) for each in path]
+    sys.path[:] = [os.fsdecode(each) for each in path]
     sys.argv[:] = [""]
     if kind == "async":
         from holdfast.runtime.calling.looping import serve_async

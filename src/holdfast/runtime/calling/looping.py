@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import socket
 import threading
 import time
-from typing import Protocol
 
 from holdfast.runtime.calling.running import Ended, Functions, failed, judge
-from holdfast.runtime.calling.wire import LOOP_SECONDS_MAX, Message, Reader, pack
+from holdfast.runtime.calling.wire import LOOP_SECONDS_MAX, Line, Message
 
 BEAT_SECONDS = 0.5
-
-
-class Line(Protocol):
-    socket: socket.socket
-    reader: Reader
-    waiting: list[Message]  # came already, behind the greeting
 
 
 class Loop:
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._socket = line.socket
-        self._sending = threading.Lock()
         self._functions = Functions()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._working = threading.Event()
@@ -39,22 +29,21 @@ class Loop:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket.fileno(), self._hear)
+        self._loop.add_reader(self._line.socket.fileno(), self._hear)
         threading.Thread(target=self._watch, name="holdfast-watch", daemon=True).start()
-        self._take(self._line.waiting)
+        self._take_all()  # what came behind the greeting
         await asyncio.Event().wait()  # until the parent ends
 
     def _hear(self) -> None:
         try:
-            data = self._socket.recv(1 << 20, socket.MSG_DONTWAIT)
+            self._line.hear(socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
-        if not data:
-            os._exit(0)
-        self._take(self._line.reader.feed(data))
+        self._take_all()
 
-    def _take(self, messages: list[Message]) -> None:
-        for message in messages:
+    def _take_all(self) -> None:
+        while self._line.waiting:
+            message = self._line.receive()
             if message[0] == "run":
                 self._start(message)
             else:
@@ -84,7 +73,7 @@ class Loop:
             if isinstance(prepared, Ended):
                 ended = prepared
                 return
-            self._send("begun", serial)
+            self._line.send("begun", serial)
             result = prepared.run()
             ended = judge(prepared, await result if inspect.isawaitable(result) else result)
         except BaseException as error:
@@ -93,14 +82,7 @@ class Loop:
             del self._tasks[serial]
             if not self._tasks:
                 self._working.clear()
-            self._send("ended", serial, *ended)
-
-    def _send(self, *message: object) -> None:
-        try:
-            with self._sending:
-                self._socket.sendall(pack(*message))
-        except BrokenPipeError:
-            os._exit(0)
+            self._line.send("ended", serial, *ended)
 
     # The watch. Idle, it sleeps for as long as there is nothing to do.
 
@@ -111,10 +93,10 @@ class Loop:
             time.sleep(BEAT_SECONDS)
             stood = time.monotonic() - self._turned
             if stood > LOOP_SECONDS_MAX and not self._importing and self._working.is_set():
-                self._send("stuck", self._culprit())
+                self._line.send("stuck", self._culprit())
                 self._turned = time.monotonic()
             else:
-                self._send("beat")
+                self._line.send("beat")
 
     def _turn(self) -> None:
         self._turned = time.monotonic()

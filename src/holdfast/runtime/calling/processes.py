@@ -60,10 +60,12 @@ class ProcessExecutor:
         for serial, busy in list(self._busy.items()):
             ended = busy.child.ended()  # before its last words, or some would be missed
             for message in busy.child.hear():
+                if message[1:2] != [serial] or serial not in self._busy:
+                    continue  # nothing that anybody waits for
                 if message[0] == "begun":
                     busy.begun = True
                     begun.append(serial)
-                else:
+                elif message[0] == "ended":
                     self._outcomes.append(outcome_of(message))
                     self._give_back(serial)
             if serial in self._busy:

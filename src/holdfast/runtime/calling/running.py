@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,8 @@ class Functions:
     def prepare(self, message: Message) -> Prepared | Ended:
         _, _, module, file, name, call, packed, reply = message
         assert isinstance(packed, bytes)
-        target = Target(str(module), str(file), str(name))
+        assert isinstance(file, bytes)
+        target = Target(str(module), os.fsdecode(file), str(name))
         try:
             if target not in self._known:
                 function = find(target)
@@ -124,4 +126,5 @@ def text_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if "/holdfast/runtime/calling/" not in each.filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return shorten(text, CALL_ERROR_LENGTH_MAX - len(place)) + place
+    whole = shorten(text, CALL_ERROR_LENGTH_MAX - len(place)) + place
+    return whole.encode(errors="replace").decode()  # names of files may be no text

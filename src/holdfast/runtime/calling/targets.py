@@ -15,7 +15,7 @@ from holdfast.errors import UsageError
 
 MAIN = "__main__"
 _MAIN_HERE = "__holdfast_main__"  # so that `if __name__ == "__main__":` does not start it again
-_under_way: list[str] = []  # the program that is imported here at this moment, if one is
+_under_way: list[str] = []  # the modules that are imported here at this moment
 
 
 class Target(NamedTuple):
@@ -40,7 +40,12 @@ def target_of(function: Callable[..., object]) -> Target:
 
 
 def find(target: Target) -> Callable[..., object]:
-    function = getattr(_module_of(target), target.name, None)
+    _under_way.append(target.module)
+    try:
+        module = _module_of(target)
+    finally:
+        _under_way.pop()
+    function = getattr(module, target.name, None)
     if not callable(function):
         raise UsageError(f"{target.file or target.module} has no function {target.name}")
     found: Callable[..., object] = function
@@ -49,7 +54,7 @@ def find(target: Target) -> Callable[..., object]:
 
 def _module_of(target: Target) -> ModuleType:
     if target.module == MAIN:
-        return sys.modules.get(_MAIN_HERE) or _run_main(target.file)
+        return sys.modules.get(_MAIN_HERE) or _from_file(target.file, _MAIN_HERE)
     try:
         module = importlib.import_module(target.module)
     except ModuleNotFoundError as error:
@@ -62,14 +67,6 @@ def _module_of(target: Target) -> ModuleType:
         name = f"{target.module}@{target.file}"
         return sys.modules.get(name) or _from_file(target.file, name)
     return module
-
-
-def _run_main(file: str) -> ModuleType:
-    _under_way.append(file)
-    try:
-        return _from_file(file, _MAIN_HERE)
-    finally:
-        _under_way.pop()
 
 
 def _from_file(file: str, name: str) -> ModuleType:

@@ -154,13 +154,14 @@ def _plant(request: Request, contents: Contents, faults: FaultPoints) -> None:
     assert request.partitions is not None
     if request.fleet is None:
         raise UsageError("another number of partitions folds what waits: give the fleet's code")
-    place = request.root.absolute().with_name(f".{request.root.name}.restoring")
+    root = request.root.resolve()
+    place = root.with_name(f".{root.name}.restoring")
     shutil.rmtree(place, ignore_errors=True)  # of an attempt that was killed
     try:
         SqliteEngine.plant(place, contents, faults)
         rescale(request.fleet, f"sqlite:{place}", request.partitions, faults=faults)
         check_place(request.root)
-        place.rename(request.root.absolute())
+        place.rename(root)
         sync_path(place.parent)
     except Exception:
         shutil.rmtree(place, ignore_errors=True)

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-import zstandard
 
 from holdfast.blob.port import Blob
+from holdfast.blob.sealing import pack, unpack
 from holdfast.errors import DamagedData, Missing
-from holdfast.runtime.snapshots.manifest import ChunkRef
+from holdfast.runtime.snapshots.manifest import WAY_OUT, ChunkRef
 from holdfast.runtime.snapshots.rows import Row
 
 CHUNK_BYTES = 1024 * 1024  # before packing; one row may be larger
 LEVEL = 3
 _RAW_BYTES_MAX = 64 * 1024 * 1024  # far beyond the largest row: 16 MiB of state
-_pack = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 T = TypeVar("T")
 
 Packed = list[tuple[bytes, bytes | None]]  # name, body
@@ -43,8 +43,8 @@ class Chunks:
         self.uploaded_bytes = 0
 
     def put(self, items: Sequence[Any]) -> ChunkRef:
-        raw = _pack(items)
-        data = zstandard.ZstdCompressor(LEVEL).compress(raw)
+        raw = _encode(items)
+        data = pack(raw, LEVEL)
         name = own = hashlib.sha256(data).hexdigest()
         for attempt in range(1, 1000):
             if name in self._reusable:
@@ -67,14 +67,13 @@ class Chunks:
         try:
             data = self._blob.get(ref.object)
         except Missing:
-            raise DamagedData(f"{where} is missing: {_WAY_OUT}") from None
+            raise DamagedData(f"{where} is missing: {WAY_OUT}") from None
         if hashlib.sha256(data).hexdigest() != ref.name.partition(".")[0]:
-            raise DamagedData(f"{where} has a wrong checksum: {_WAY_OUT}")
+            raise DamagedData(f"{where} has a wrong checksum: {WAY_OUT}")
         try:
-            raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=_RAW_BYTES_MAX)
-            return msgspec.msgpack.decode(raw, type=kind)
-        except (zstandard.ZstdError, msgspec.MsgspecError) as error:
-            raise DamagedData(f"{where} cannot be read ({error}): {_WAY_OUT}") from None
+            return msgspec.msgpack.decode(unpack(data, _RAW_BYTES_MAX), type=kind)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise DamagedData(f"{where} cannot be read ({error}): {WAY_OUT}") from None
 
     def rows(self, base: Sequence[ChunkRef], deltas: Sequence[ChunkRef]) -> Iterator[Row]:
         """Rows of a base under its deltas, each once; the slots are not told."""
@@ -128,6 +127,3 @@ def by_size(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]
         size += size_of(item)
     if part:
         yield part
-
-
-_WAY_OUT = "use another snapshot, `holdfast snapshot list` has them"

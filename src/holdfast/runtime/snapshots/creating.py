@@ -8,7 +8,6 @@ whether it is whole; if it is not, everything is written anew.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.blob.sealing import digest_of
 from holdfast.engine.contents import Contents, PartitionContents
 from holdfast.engine.port import Engine
 from holdfast.errors import DamagedData, TimedOut, UsageError
@@ -74,7 +74,6 @@ class Creation:
         """A savepoint of this name, or without one an automatic snapshot."""
         self._started = self._monotonic()
         listed = self._store.listed()
-        self._number = listed[-1].number + 1 if listed else 1
         if name is not None:
             check_name(name)
             if name.startswith(AUTOMATIC):
@@ -82,6 +81,7 @@ class Creation:
             if any(each.name == name for each in listed):
                 raise self._store.taken(name)
         before = self._before()
+        self._number = self._store.claim()
         self._chunks = Chunks(
             self._store.blob,
             name or "an automatic snapshot",
@@ -138,7 +138,7 @@ class Creation:
     def _read_back(self, entry: PartitionEntry) -> Digests | None:
         try:
             rows = self._chunks.rows(entry.base, entry.deltas)
-            return {row.name: _digest(row.body or b"") for row in rows}
+            return {row.name: digest_of(row.body or b"") for row in rows}
         except DamagedData as damage:
             _log.warning("%s; the next snapshot does not build on it", damage)
             self._chunks.forget(ref.name for ref in entry.chunks())
@@ -148,7 +148,7 @@ class Creation:
         self, partition: PartitionContents, entry: PartitionEntry | None, digests: Digests | None
     ) -> tuple[PartitionEntry, Digests]:
         rows = sorted(rows_of(partition))
-        now = {row.name: _digest(row.body or b"") for row in rows}
+        now = {row.name: digest_of(row.body or b"") for row in rows}
         made = PartitionEntry.of(partition.facts)
         waiting = ((f.first, f.count, f.stamp, f.frame) for f in partition.frames())
         frames = by_size(waiting, lambda stored: len(stored[3]))
@@ -188,10 +188,6 @@ class Creation:
 
 def _digits(wall: float) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall))
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def _changed(rows: list[Row], now: Digests, before: Digests) -> list[Row]:

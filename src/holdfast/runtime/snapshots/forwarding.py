@@ -72,8 +72,8 @@ class Folded:
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
-    outbox: Outbox
     undone: list[Undone]
+    outbox: Outbox
 
 
 @dataclass
@@ -83,6 +83,7 @@ class Line:
     source: PartitionContents
     end: int = 0  # where its inbox goes at the point
     stamp: Instant | None = None
+    goes_on: bool = False  # its log has later events
     frames: list[StoredFrame] = field(default_factory=list)  # from the snapshot's position on
     messages: list[Message] = field(default_factory=list)
     fold_until: int = END
@@ -138,7 +139,8 @@ class Forward:
         if layout in (None, self._layout):
             return
         newest = max(line.stamp.wall if line.stamp else 0.0 for line in lines)
-        if point.partition not in self._layout.numbers and newest < point.time:
+        before = newest >= point.time or any(line.goes_on for line in lines)
+        if point.partition not in self._layout.numbers and not before:
             raise UsageError(
                 "the fleet was given other partitions between the snapshot and that point: take "
                 "a later snapshot, or a point before"
@@ -152,8 +154,13 @@ class Forward:
         line = Line(source, end=facts.next)
         line.frames = list(source.frames())
         counts: dict[int, int] = {}
-        behind = self._log.frames(facts.incarnation, facts.next)
-        for stored in _up_to(behind, facts.next, stop, point.time):
+
+        def behind() -> Iterator[StoredFrame]:
+            for stored in self._log.frames(facts.incarnation, facts.next):
+                line.goes_on = stored.stamp > point.time
+                yield stored
+
+        for stored in _up_to(behind(), facts.next, stop, point.time):
             line.frames.append(stored)
             line.end = stored.first + stored.count
             line.stamp = Instant(stored.stamp, 0.0, "")
@@ -188,8 +195,8 @@ class Forward:
             list(source.records()),
             letters,
             source.calls(),
-            list(source.outbox()),
             source.undone(),
+            list(source.outbox()),
         )
         if self._fleet is None or self._codebook is None:
             return folded

@@ -10,7 +10,7 @@ from holdfast.errors import UsageError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.runtime.archiving.archive import Archive
-from holdfast.runtime.replaying.history import History
+from holdfast.runtime.replaying.history import EVENTS_AT_ONCE, History
 from holdfast.stepping.commit import CommitNote, Journalled
 from holdfast.stepping.inputs import StoredFrame
 
@@ -92,7 +92,7 @@ class DirectoryLog:
 
     def frames(self, incarnation: str, first: int) -> Iterator[StoredFrame]:
         view: View = self._history(incarnation).view
-        while batch := view.frames(first, 65_536):
+        while batch := view.frames(first, EVENTS_AT_ONCE):
             if batch[0].first > first:
                 raise UsageError(
                     f"events before position {batch[0].first} are past retention: "

@@ -1,32 +1,29 @@
 """The manifest of a snapshot: everything about it but its chunks, written last.
 
-Without a manifest there is no snapshot, only chunks that nobody refers to. It is JSON under a first
-line that names the format and has the checksum of the rest, so that a newer format is told from
-damage.
+Without a manifest there is no snapshot, only chunks that nobody refers to. It is JSON under a seal
+(blob/sealing.py).
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 
 import msgspec
-import zstandard
 
+from holdfast.blob.sealing import Seal
 from holdfast.engine.contents import Facts
 from holdfast.engine.stamping import Instant
-from holdfast.errors import DamagedData, NewerFormat, UsageError
+from holdfast.errors import UsageError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Head
 
-FORMAT = 1
+WAY_OUT = "use another snapshot, `holdfast snapshot list` has them"
 AUTOMATIC = "auto-"  # names that begin so are ours, and subject to retention
 NAME_LENGTH_MAX = 100
-_MAGIC = b"holdfast-snapshot"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LEVEL = 3
+_SEAL = Seal(b"HFSN", 1, 3, WAY_OUT)
 
 
 class ChunkRef(msgspec.Struct, array_like=True, frozen=True):
@@ -123,10 +120,6 @@ class Manifest(msgspec.Struct, frozen=True):
         """The newest time of anything in it: events, timers and commits."""
         return max(max(e.stamp[0], e.head.get("now", 0.0)) for e in self.partitions)
 
-    @property
-    def agents_and_more(self) -> int:
-        return sum(entry.rows for entry in self.partitions)
-
 
 def check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
@@ -137,27 +130,11 @@ def check_name(name: str) -> None:
 
 
 def encode(manifest: Manifest) -> bytes:
-    body = zstandard.ZstdCompressor(_LEVEL).compress(msgspec.json.encode(manifest))
-    return b"%s %d %s\n" % (_MAGIC, FORMAT, hashlib.sha256(body).hexdigest().encode()) + body
+    return _SEAL.close(msgspec.json.encode(manifest))
 
 
 def decode(where: str, data: bytes) -> Manifest:
-    line, _, body = data.partition(b"\n")
-    words = line.split(b" ")
-    if len(words) != 3 or words[0] != _MAGIC or not words[1].isdigit():
-        raise DamagedData(f"{where}: damaged (it does not begin as a manifest does): {_WAY_OUT}")
-    if int(words[1]) > FORMAT:
-        raise NewerFormat(
-            f"{where}: format {int(words[1])}, this release reads {FORMAT}: "
-            "install the release of Holdfast that wrote it"
-        )
-    if hashlib.sha256(body).hexdigest().encode() != words[2]:
-        raise DamagedData(f"{where}: damaged (the manifest has a wrong checksum): {_WAY_OUT}")
     try:
-        text = zstandard.ZstdDecompressor().decompress(body)
-        return msgspec.json.decode(text, type=Manifest)
-    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
-        raise DamagedData(f"{where}: damaged ({error}): {_WAY_OUT}") from None
-
-
-_WAY_OUT = "use another snapshot, `holdfast snapshot list` has them"
+        return msgspec.json.decode(_SEAL.open(where, data), type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise _SEAL.damaged(where, str(error)) from None

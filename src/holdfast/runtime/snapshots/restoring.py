@@ -15,7 +15,7 @@ from holdfast.engine.sqlite.folders import fresh_incarnation
 from holdfast.engine.sqlite.planting import check_place
 from holdfast.errors import DamagedData
 from holdfast.runtime.snapshots.chunks import Chunks
-from holdfast.runtime.snapshots.manifest import Manifest, PartitionEntry
+from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, PartitionEntry
 from holdfast.runtime.snapshots.rows import Read, read_rows
 from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.commit import Call, Letter, Record, Undone
@@ -82,8 +82,7 @@ class StoredPartition:
 
     def _damaged(self, reason: str) -> DamagedData:
         return DamagedData(
-            f"{self._what}: damaged (partition {self.facts.number}: {reason}): "
-            "use another snapshot, `holdfast snapshot list` has them"
+            f"{self._what}: damaged (partition {self.facts.number}: {reason}): {WAY_OUT}"
         )
 
 

@@ -79,6 +79,7 @@ def collect(store: SnapshotStore, wall: float, grace_seconds: float = GRACE_SECO
     referred = {ref.object for each in listed for ref in store.load(each).chunks()}
     orphans = set(present) - referred
     newest = listed[-1].number if listed else 0
+    store.forget_claims(newest)
     removed = 0
     noted: set[str] = set()
     for name in list(blob.list("garbage")):

@@ -24,7 +24,7 @@ _name = msgspec.msgpack.Decoder(tuple[str, str | int, str | int]).decode
 _record = msgspec.msgpack.Decoder(tuple[int, int, bytes, bytes, float]).decode
 _letter = msgspec.msgpack.Decoder(tuple[Letter, bool]).decode
 _call = msgspec.msgpack.Decoder(Call).decode
-_undone = msgspec.msgpack.Decoder(Undone).decode
+_undone = msgspec.msgpack.Decoder(tuple[str, float, str]).decode
 _source = msgspec.msgpack.Decoder(tuple[int, float]).decode
 _number = msgspec.msgpack.Decoder(int).decode
 
@@ -41,8 +41,8 @@ class Read(NamedTuple):
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
-    dedupe: Dedupe
     undone: list[Undone]
+    dedupe: Dedupe
 
 
 def rows_of(partition: PartitionContents) -> Iterator[Row]:
@@ -55,7 +55,7 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
     for call in partition.calls():
         yield Row(slot_of(call.key), _pack(("call", call.number, 0)), _pack(call))
     for one in partition.undone():
-        yield Row(slot_of(one.key), _pack(("undone", one.id, 0)), _pack(one))
+        yield Row(slot_of(one.key), _pack(("undone", one.id, 0)), _pack(one[1:]))
     sources, windows, ordered = partition.dedupe()
     for source, row in sources.items():
         yield Row(lowest, _pack(("source", source, 0)), _pack(row))
@@ -67,7 +67,7 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
 
 
 def read_rows(rows: Iterable[tuple[bytes, bytes]]) -> Read:
-    read = Read([], [], [], Dedupe({}, {}, {}), [])
+    read = Read([], [], [], [], Dedupe({}, {}, {}))
     try:
         for packed, body in rows:
             _read_row(read, _name(packed), body)
@@ -87,8 +87,8 @@ def _read_row(read: Read, name: tuple[str, str | int, str | int], body: bytes) -
             read.letters.append(_letter(body))
         case ("call", int(), _):
             read.calls.append(_call(body))
-        case ("undone", str(), _):
-            read.undone.append(_undone(body))
+        case ("undone", str(action), _):
+            read.undone.append(Undone(action, *_undone(body)))
         case ("source", str(source), _):
             read.dedupe.sources[source] = SourceRow(*_source(body))
         case ("window", str(source), int(number)):

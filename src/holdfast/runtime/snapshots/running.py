@@ -4,26 +4,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import sys
 import threading
-import time
 from pathlib import Path
-from types import FrameType
 
 from holdfast.blob.urls import open_blob
 from holdfast.engine.urls import open_engine
-from holdfast.errors import HoldfastError
-from holdfast.runtime.process import Heart, end_with_the_supervisor
-from holdfast.runtime.snapshots.snapshotter import (
-    LOOK_SECONDS,
-    RETRY_SECONDS,
-    Pace,
-    Snapshotter,
-)
+from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Pace, Snapshotter
 from holdfast.runtime.snapshots.store import SnapshotStore
+from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 NICENESS = 10  # on a busy machine the workers come first
 
@@ -34,21 +23,14 @@ def default_store(root: Path) -> str:
 
 
 def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    end_with_the_supervisor()
-    Heart(int(pipe)).start()
+    attend(pipe)
     os.nice(NICENESS)
-    stopping = threading.Event()
-
-    def finish(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
-    signal.signal(signal.SIGTERM, finish)
-    signal.signal(signal.SIGINT, finish)
     blob = open_blob(store)
     engine = open_engine(url, None)
     pace = Pace(events=int(events), seconds=float(seconds))
     snapshotter = Snapshotter(engine, SnapshotStore(blob), pace)
+    stopping = threading.Event()
+    when_told_to_finish(stopping.set)
     while not stopping.is_set():
         snapshotter.tick()
         stopping.wait(LOOK_SECONDS)
@@ -57,16 +39,5 @@ def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:
     return 0
 
 
-def main() -> int:
-    logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
-    try:
-        return run(*sys.argv[1:6])
-    except HoldfastError as error:
-        # The fleet goes on without snapshots, and is told again and again, but not all the time.
-        print(f"holdfast: no snapshots: {error}", file=sys.stderr)
-        time.sleep(RETRY_SECONDS)
-        return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    serve(run, fleet_goes_on_without="snapshots")

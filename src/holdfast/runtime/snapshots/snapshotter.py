@@ -80,23 +80,26 @@ class Snapshotter:
 
     def tick(self) -> bool:
         """True if a snapshot was made."""
-        seen = self._look()
-        if not self._due(seen):
-            if seen.at - self._looked.at > self._pace.seconds:
-                self._looked = seen  # the commits before a snapshot are those shortly before
-            return False
         try:
-            if self._last is None and self._is_saved(seen):
-                self._last = seen
-                return False
-            self.made = self._creation.run()
-            self.trouble = None
+            return self._tick()
         except HoldfastError as trouble:
             self._rest_until = self._monotonic() + (1.0 if _soon(trouble) else RETRY_SECONDS)
             if self.trouble != str(trouble):
                 self.trouble = str(trouble)
                 _log.warning("no snapshot: %s", trouble)
             return False
+
+    def _tick(self) -> bool:
+        seen = self._look()
+        if not self._due(seen):
+            if seen.at - self._looked.at > self._pace.seconds:
+                self._looked = seen  # the commits before a snapshot are those shortly before
+            return False
+        if self._last is None and self._is_saved(seen):
+            self._last = seen
+            return False
+        self.made = self._creation.run()
+        self.trouble = None
         after = self._look()
         self._judge(seen, after)
         took = after.at - seen.at

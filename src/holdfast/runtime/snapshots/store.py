@@ -1,7 +1,8 @@
 """The snapshots of one fleet in a blob store: finding, loading and deleting them.
 
-Objects: `snapshots/NUMBER.NAME` are manifests, `chunks/ab/abcdef…` what they refer to, and
-`garbage/…` notes of chunks that nobody refers to any more (retention.py).
+Objects: `snapshots/NUMBER.NAME` are manifests, `chunks/ab/abcdef…` what they refer to,
+`numbers/NUMBER` the newest numbers given out, and `garbage/…` notes of chunks that nobody refers to
+any more (retention.py).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.blob.port import Blob
 from holdfast.errors import DamagedData, Missing, UsageError, WrongFleet
-from holdfast.runtime.snapshots.manifest import Manifest, check_name, decode, encode
+from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, check_name, decode, encode
 
 
 class Listed(NamedTuple):
@@ -55,7 +56,8 @@ class SnapshotStore:
                 raise UsageError(f"{where}: was deleted a moment ago: take another") from None
             manifest = decode(where, data)
             if (manifest.number, manifest.name) != listed:
-                raise DamagedData(f"{where}: damaged (it is the manifest of {manifest.name})")
+                text = f"{where}: damaged (it is the manifest of {manifest.name}): {WAY_OUT}"
+                raise DamagedData(text)
             self._read[listed] = manifest
         return self._read[listed]
 
@@ -67,13 +69,34 @@ class SnapshotStore:
         if manifest.fleet != fleet:
             raise WrongFleet(
                 f"{self.blob.url}: snapshot {manifest.name} is of fleet {manifest.fleet!r}, not "
-                f"{fleet!r}: name another place with --to or --snapshots"
+                f"{fleet!r}: name another place"
             )
 
+    def claim(self) -> int:
+        """A number higher than all, that nobody else gets: not now, nor when it was deleted."""
+        numbers = [0, *(each.number for each in self.listed()), *self._claimed()]
+        number = max(numbers) + 1
+        while not self.blob.put_if_absent(f"numbers/{number:08d}", b"given out"):
+            number += 1
+        return number
+
+    def _claimed(self) -> list[int]:
+        names = [name.rpartition("/")[2] for name in self.blob.list("numbers")]
+        return [int(name) for name in names if name.isdigit()]
+
+    def forget_claims(self, before: int) -> None:
+        """Those that manifests with higher numbers stand for."""
+        for number in self._claimed():
+            if number < before:
+                self.blob.delete(f"numbers/{number:08d}")
+
     def add(self, manifest: Manifest) -> None:
-        """The last step of a snapshot. Refused if one of its name or number was made meanwhile."""
+        """The last step of a snapshot. Refused if one of its name was made meanwhile."""
         listed = Listed(manifest.number, manifest.name)
         if not self.blob.put_if_absent(listed.object, encode(manifest)):
+            raise self.taken(manifest.name)
+        if any(each.name == listed.name and each != listed for each in self.listed()):
+            self.blob.delete(listed.object)
             raise self.taken(manifest.name)
         self._read[listed] = manifest
 

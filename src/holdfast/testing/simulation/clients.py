@@ -159,11 +159,7 @@ class Client:
         now, numbers = self._universe.now, tuple(self._machine.layout.numbers)
         self._notes.listings.append(Listing(life.name, now, what, agent, numbers, tuple(names)))
 
-    def _read_receipt(self, which: tuple[type[Agent], str, Receipt], life: Life) -> None:
-        self._read_state(life, *which)
-
     def _look(self, life: Life) -> None:
-        life.live.positions()
         for number in self._machine.layout.numbers:
             head = life.live._engine.view(number).head()
             self._notes.looks.append(Look(life.name, number, self._universe.now, head))
@@ -253,8 +249,8 @@ class Client:
         return not self._device.unsent
 
     def read_to_the_end(self) -> None:
-        for which in self._device.receipts[-5:]:
-            self._do(partial(self._read_receipt, which))
+        for agent, key, receipt in self._device.receipts[-5:]:
+            self._do(partial(self._read_state, agent=agent, key=key, after=receipt))
         self._do(self._look)
         before: object = self
         while self._cursor != before:

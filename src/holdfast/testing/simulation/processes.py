@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.engine.stamping import Clock
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
-from holdfast.runtime.process import EXIT_FENCED
 from holdfast.runtime.rescaling import Rescale
-from holdfast.runtime.supervisor import EXIT_REFUSED, HEARTBEAT_SECONDS, Supervisor
+from holdfast.runtime.supervisor import EXIT_FENCED, EXIT_REFUSED, HEARTBEAT_SECONDS, Supervisor
 from holdfast.runtime.worker import Worker
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.faults import Fault

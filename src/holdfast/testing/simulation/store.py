@@ -55,7 +55,6 @@ class Store:
         self.on_power_loss: Callable[[], None] = lambda: None
         self.on_append: Callable[[int], None] = lambda partition: None
         self.disk_is_full = False
-        self.recovering: list[Operation] = []  # the journal, while the image is built again
         self._poison: dict[tuple[int, int], int] = {}
         self.condemned: set[tuple[int, int]] = set()  # (partition, position): not run any more
         self._begin()
@@ -219,7 +218,6 @@ class Store:
 
     def recover(self, journal: list[Operation]) -> None:
         self._journal, self._synced = [], 0
-        self.recovering = journal
         self._begin()
         waking, self.on_append = self.on_append, lambda partition: None
         for operation in journal:
@@ -229,7 +227,6 @@ class Store:
                 continue  # the last one, written and never decided: it would have been refused
             self._journal.append(operation)
         self._synced = len(self._journal)
-        self.recovering = []
         self.on_append = waking
 
 

@@ -1,0 +1,48 @@
+"""Work beside the fold, on a thread of its own: the engine's upkeep, snapshots, merging."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from holdfast.engine.port import Engine
+
+MAINTAIN_SECONDS = 1.0
+
+_log = logging.getLogger("holdfast.beside")
+
+
+class Repeating:
+    """Calls `tick` every so many seconds until it is stopped.
+
+    The fold depends on none of it: what failed is tried again, and the reason is shown once.
+    """
+
+    def __init__(self, name: str, tick: Callable[[], object], seconds: float) -> None:
+        self._name = name
+        self._tick = tick
+        self._seconds = seconds
+        self._told = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-{name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._seconds):
+            try:
+                self._tick()
+                self._told = ""
+            except Exception as error:
+                if self._told != repr(error):
+                    _log.exception("%s failed and will be tried again", self._name)
+                self._told = repr(error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+
+def keep_house(engine: Engine) -> Repeating:
+    """The engine's upkeep beside the worker, so that no commit waits for it."""
+    return Repeating("upkeep", engine.maintain, MAINTAIN_SECONDS)
