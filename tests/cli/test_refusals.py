@@ -235,7 +235,8 @@ def test_damage_behind_the_first_page(place: Path, words: list[str]) -> None:
     path = place / "data" / "p000" / "state.db"
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    (size,) = connection.execute("PRAGMA page_size").fetchall()[0]
+    size = connection.pragma("page_size")
+    assert isinstance(size, int)
     connection.close()
     data = path.read_bytes()
     path.write_bytes(data[:size] + b"x" * (len(data) - size))

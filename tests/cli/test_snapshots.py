@@ -130,7 +130,10 @@ def test_mistakes(place: Path) -> None:
         holdfast_here("snapshot", "create", "one", cwd=place)
     for words, parts in (
         (("snapshot", "create", "one"), ("already",)),
-        (("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"), ("no snapshots",)),
+        (
+            ("run", "fleet.py", "--engine", "memory:", "--snapshots", "file:x"),
+            ("memory: is gone with its process",),
+        ),
         (("snapshot", "create", "o/ne"), ("cannot name a snapshot",)),
         (("snapshot", "create", "x", "--snapshots", "ftp://x"), ("unknown store",)),
         (("snapshot", "verify", "two"), ("there is no snapshot two",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 
 import click
 import msgspec
@@ -10,8 +11,7 @@ import msgspec
 from holdfast.cli.options import engine_option
 from holdfast.cli.output import moment, print_json, print_table, text_of
 from holdfast.engine.port import Engine
-from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.engine.urls import open_engine
+from holdfast.engine.urls import open_engine, parse
 from holdfast.errors import UsageError
 from holdfast.runtime.calling.status import open_calls, read_status
 from holdfast.stepping.commit import Call
@@ -33,7 +33,7 @@ def calls(url: str, functions: bool, limit: int, as_json: bool) -> None:
     engine = open_engine(url, None)
     try:
         if functions:
-            _print_functions(engine, as_json)
+            _print_functions(parse(url).root, as_json)
         else:
             _print_calls(engine, limit, as_json)
     finally:
@@ -73,12 +73,11 @@ def _call_json(call: Call) -> dict[str, object]:
     }
 
 
-def _print_functions(engine: Engine, as_json: bool) -> None:
-    assert isinstance(engine, SqliteEngine)
-    status = read_status(engine.root)
+def _print_functions(root: Path, as_json: bool) -> None:
+    status = read_status(root)
     if status is None:
         raise UsageError(
-            f"{engine.root}: nobody runs calls here now: `holdfast run` starts them, and the first "
+            f"{root}: nobody runs calls here now: `holdfast run` starts them, and the first "
             "call of a function makes it known"
         )
     if as_json:

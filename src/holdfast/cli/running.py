@@ -85,10 +85,8 @@ def run(
         )
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     if parse(url).scheme == "memory":
-        if archive is not None:
-            raise UsageError("memory: is gone with its process: archive a directory, sqlite:PATH")
-        if snapshots not in (None, "none"):
-            raise UsageError("memory: has no snapshots to go back to: use a directory, sqlite:PATH")
+        if archive is not None or snapshots not in (None, "none"):
+            raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
         return
     helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []

@@ -11,7 +11,7 @@ import pytest
 from holdfast import Agent, Context, Event, Fleet, Live, on
 from holdfast.blob.files import FileBlob
 from holdfast.engine.memory import MemoryEngine
-from holdfast.errors import UsageError
+from holdfast.errors import DiskFull, Unreachable, UsageError
 from holdfast.runtime.snapshots import chunks, creating, retention
 from holdfast.runtime.snapshots.chunks import Chunks, runs_of_slots
 from holdfast.runtime.snapshots.creating import Creation, Made, Memory
@@ -303,3 +303,40 @@ def test_of_two_that_are_made_at_once_under_one_name_one_is_refused(world: World
             world.snapshot(name="same")
     assert [each.name for each in world.store.listed()].count("same") == 1
     assert verify(world.store, "same").agents == AGENTS
+
+
+def test_an_attempt_that_failed_leaves_nothing_behind(world: World) -> None:
+    """Or a disk that is full would be filled up by every further attempt."""
+    world.snapshot()
+    before = set(world.blob.list("chunks"))
+    world.set(list(range(AGENTS)))
+    put, puts = world.blob.put_if_absent, iter(range(100))
+
+    def full(name: str, data: bytes) -> bool:
+        if name.startswith("chunks") and next(puts) >= 1:
+            raise DiskFull("the disk is full")
+        return put(name, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.blob, "put_if_absent", full)
+        with pytest.raises(DiskFull):
+            world.snapshot()
+    assert next(puts) > 1, "one had been put"
+    assert set(world.blob.list("chunks")) == before
+    world.check(world.snapshot())
+
+
+def test_where_the_manifest_may_be_there_its_chunks_stay(world: World) -> None:
+    put = world.blob.put_if_absent
+
+    def lost(name: str, data: bytes) -> bool:
+        done = put(name, data)
+        if name.startswith("snapshots"):
+            raise Unreachable("no answer in time")
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.blob, "put_if_absent", lost)
+        with pytest.raises(Unreachable):
+            world.snapshot(name="there")
+    assert verify(SnapshotStore(world.blob), "there").agents == AGENTS

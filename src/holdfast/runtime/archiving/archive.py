@@ -12,6 +12,7 @@ from holdfast.errors import DamagedData, HoldfastError, Missing
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 from holdfast.runtime.archiving.objects import (
+    SEAL,
     Kind,
     Picture,
     Run,
@@ -148,11 +149,11 @@ class Archive:
         reached = shipment.first
         for run in shipment.runs:
             if run.first != reached:
-                raise DamagedData(f"{name}: {reached} is missing in it")
+                raise SEAL.damaged(name, f"{reached} is missing in it")
             reached = run.next
         fits = first_of(name) == shipment.first and name.rpartition("/")[0] == place
         if not fits or (shipment.runs and reached != shipment.next):
-            raise DamagedData(f"{name}: holds {place} {shipment.first} to {shipment.next}")
+            raise SEAL.damaged(name, f"it holds {place} {shipment.first} to {shipment.next}")
         return shipment
 
     def _names(self, kind: Kind, incarnation: str) -> dict[int, str]:

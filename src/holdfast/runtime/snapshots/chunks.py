@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from holdfast.blob.port import Blob
 from holdfast.blob.sealing import pack, unpack
-from holdfast.errors import DamagedData, Missing
+from holdfast.errors import DamagedData, HoldfastError, Missing
 from holdfast.runtime.snapshots.manifest import WAY_OUT, ChunkRef
 from holdfast.runtime.snapshots.rows import Row
 
@@ -39,7 +40,7 @@ class Chunks:
         self._blob = blob
         self._what = what
         self._reusable = set(reusable)
-        self.uploaded = 0
+        self.uploaded: list[str] = []  # objects
         self.uploaded_bytes = 0
 
     def put(self, items: Sequence[Any]) -> ChunkRef:
@@ -52,11 +53,17 @@ class Chunks:
             ref = ChunkRef(name, len(data), len(raw), len(items))
             if self._blob.put_if_absent(ref.object, data):
                 self._reusable.add(name)
-                self.uploaded += 1
+                self.uploaded.append(ref.object)
                 self.uploaded_bytes += len(data)
                 break
             name = f"{own}.{attempt}"
         return ChunkRef(name, len(data), len(raw), len(items))
+
+    def take_back(self) -> None:
+        """Of a snapshot that came to nothing: nobody else relies on what no manifest refers to."""
+        for name in self.uploaded:
+            with suppress(HoldfastError):  # then it is an orphan, which retention finds
+                self._blob.delete(name)
 
     def forget(self, names: Iterable[str]) -> None:
         """Do not build on these: something is wrong with one of them."""

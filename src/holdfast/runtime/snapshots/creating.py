@@ -89,9 +89,17 @@ class Creation:
         )
         contents = self._engine.capture()
         try:
-            return self._write(contents, name, before)
+            manifest, memory = self._write(contents, name, before)
+        except BaseException:
+            self._chunks.take_back()  # a disk that is full would be filled up by every attempt
+            raise
         finally:
             contents.close()
+        # Whatever is told of this step, the manifest may be there: what it refers to stays.
+        self._store.add(manifest)
+        self._memory.number, self._memory.digests = memory.number, memory.digests
+        took = self._monotonic() - self._started
+        return Made(manifest, len(self._chunks.uploaded), self._chunks.uploaded_bytes, took)
 
     def _before(self) -> Manifest | None:
         """What to build on. A damaged one is no obstacle: then everything is written anew."""
@@ -104,7 +112,9 @@ class Creation:
             self._store.check_fleet(newest, self._engine.catalog.fleet)
         return newest
 
-    def _write(self, contents: Contents, name: str | None, before: Manifest | None) -> Made:
+    def _write(
+        self, contents: Contents, name: str | None, before: Manifest | None
+    ) -> tuple[Manifest, Memory]:
         taken = max(self._wall(), before.taken if before else 0.0)
         entries = {each.incarnation: each for each in before.partitions} if before else {}
         memory = Memory(self._number)
@@ -130,10 +140,7 @@ class Creation:
             [PartitionEntry.of(facts) for facts in contents.retired],
         )
         self._check_time()
-        self._store.add(manifest)
-        self._memory.number, self._memory.digests = memory.number, memory.digests
-        took = self._monotonic() - self._started
-        return Made(manifest, self._chunks.uploaded, self._chunks.uploaded_bytes, took)
+        return manifest, memory
 
     def _read_back(self, entry: PartitionEntry) -> Digests | None:
         try:

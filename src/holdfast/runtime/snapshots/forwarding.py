@@ -30,18 +30,18 @@ from holdfast.engine.memory.capturing import planted_catalog
 from holdfast.engine.memory.partition import MemoryLedger
 from holdfast.engine.port import Parcel
 from holdfast.engine.stamping import Instant
-from holdfast.errors import DamagedData, SchemaError, UsageError
+from holdfast.errors import SchemaError, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.replaying.feeding import Until
 from holdfast.runtime.replaying.replay import Replay, Start
 from holdfast.runtime.schemas import agree
+from holdfast.runtime.snapshots.cutting import up_to, without
 from holdfast.runtime.snapshots.logs import Log
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.stepping.rows import select
 
 END = 2**62
 
@@ -160,7 +160,7 @@ class Forward:
                 line.goes_on = stored.stamp > point.time
                 yield stored
 
-        for stored in _up_to(behind(), facts.next, stop, point.time):
+        for stored in up_to(behind(), facts.next, stop, point.time):
             line.frames.append(stored)
             line.end = stored.first + stored.count
             line.stamp = Instant(stored.stamp, 0.0, "")
@@ -262,7 +262,7 @@ class Forward:
         assert folded is not None
         left_out = {m.position for m in line.messages if not self._is_sent(m, line, lines)}
         waiting = [f for f in line.frames if f.first + f.count > folded.head.position]
-        frames = list(_without(waiting, left_out))
+        frames = list(without(waiting, left_out))
         outbox = [
             out
             for out in folded.outbox
@@ -289,39 +289,6 @@ class Forward:
 
 def _by_id(letters: Iterable[tuple[Letter, bool]]) -> dict[int, tuple[Letter, bool]]:
     return {letter.id: (letter, redriven) for letter, redriven in letters}
-
-
-def _up_to(
-    frames: Iterable[StoredFrame], first: int, stop: int, time: float
-) -> Iterator[StoredFrame]:
-    """Whole frames, the last cut at a position."""
-    for stored in frames:
-        if stored.first != first:
-            raise DamagedData(f"the log goes on at {stored.first}, not at {first}")
-        if stored.stamp > time or stored.first >= stop:
-            return
-        first = stored.first + stored.count
-        if first > stop:
-            yield _part(stored, list(range(stop - stored.first)), stored.first)
-            return
-        yield stored
-
-
-def _without(frames: Iterable[StoredFrame], left_out: set[int]) -> Iterator[StoredFrame]:
-    """The frames without rows at these positions; what follows moves up."""
-    moved = 0
-    for stored in frames:
-        rows = [i for i in range(stored.count) if stored.first + i not in left_out]
-        if len(rows) == stored.count:
-            yield StoredFrame(stored.first - moved, stored.count, stored.stamp, stored.frame)
-        elif rows:
-            yield _part(stored, rows, stored.first - moved)
-        moved += stored.count - len(rows)
-
-
-def _part(stored: StoredFrame, rows: list[int], first: int) -> StoredFrame:
-    encoded = select(Frame.decode(stored.frame), rows).encode()
-    return StoredFrame(first, len(rows), stored.stamp, encoded)
 
 
 def _dedupe(line: Line) -> Dedupe:

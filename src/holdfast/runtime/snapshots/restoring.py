@@ -39,7 +39,10 @@ class StoredPartition:
     def _read(self) -> Read:
         entry = self._entry
         rows = ((r.name, r.body or b"") for r in self._chunks.rows(entry.base, entry.deltas))
-        read = read_rows(rows)
+        try:
+            read = read_rows(rows)
+        except ValueError as error:
+            raise self._damaged(str(error)) from None
         sources, windows, ordered = read.dedupe
         found = len(read.records) + len(read.letters) + len(read.calls)
         found += len(read.undone) + len(sources) + len(windows) + len(ordered)

@@ -15,7 +15,6 @@ import msgspec
 from holdfast.engine.admission import SourceRow
 from holdfast.engine.contents import PartitionContents
 from holdfast.engine.inheritance import Dedupe
-from holdfast.errors import DamagedData
 from holdfast.model.keys import slot_of
 from holdfast.stepping.commit import Call, Letter, Record, Undone
 
@@ -67,12 +66,13 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
 
 
 def read_rows(rows: Iterable[tuple[bytes, bytes]]) -> Read:
+    """ValueError says which row is none of ours."""
     read = Read([], [], [], [], Dedupe({}, {}, {}))
     try:
         for packed, body in rows:
             _read_row(read, _name(packed), body)
     except msgspec.MsgspecError as error:
-        raise DamagedData(f"a row of the snapshot cannot be read ({error})") from None
+        raise ValueError(f"a row cannot be read: {error}") from None
     read.calls.sort()
     read.undone.sort(key=lambda one: one.now)
     read.letters.sort(key=lambda each: each[0].id)
@@ -96,4 +96,4 @@ def _read_row(read: Read, name: tuple[str, str | int, str | int], body: bytes) -
         case ("ordered", str(source), str(key)):
             read.dedupe.last_by_key[source, key] = _number(body)
         case _:
-            raise DamagedData(f"a row of the snapshot is of a kind we do not know: {name[0]}")
+            raise ValueError(f"a row is of a kind we do not know: {name[0]}")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine
-from holdfast.errors import HoldfastError, TryAgain
+from holdfast.errors import DiskFull, HoldfastError, TryAgain, Unreachable
 from holdfast.runtime.snapshots import retention
 from holdfast.runtime.snapshots.creating import Creation, Made, Memory
 from holdfast.runtime.snapshots.retention import Keeping
@@ -161,5 +161,6 @@ class Snapshotter:
 
 
 def _soon(trouble: HoldfastError) -> bool:
-    """A lock or a rescaling in the way is gone in a moment; a store is not."""
-    return isinstance(trouble, TryAgain) and "://" not in str(trouble)
+    """A lock or a rescaling in the way is gone in a moment; a store or a full disk is not."""
+    again = isinstance(trouble, TryAgain) and not isinstance(trouble, (DiskFull, Unreachable))
+    return again and "://" not in str(trouble)
