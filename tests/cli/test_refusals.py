@@ -236,11 +236,6 @@ def test_damage_behind_the_first_page(place: Path, words: list[str]) -> None:
     path = place / "data" / "p000" / "state.db"
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-<<<<<<< HEAD
-    size = connection.pragma("page_size")
-    assert isinstance(size, int)
-=======
->>>>>>> adv
     connection.close()
     data = path.read_bytes()
     path.write_bytes(data[:PAGE_BYTES].ljust(len(data), b"x"))
