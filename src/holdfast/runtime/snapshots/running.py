@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from types import FrameType
 
 from holdfast.blob.urls import open_blob
@@ -26,11 +25,6 @@ from holdfast.runtime.snapshots.snapshotter import (
 from holdfast.runtime.snapshots.store import SnapshotStore
 
 NICENESS = 10  # on a busy machine the workers come first
-
-
-def default_store(root: Path) -> str:
-    """Beside the data: against mistakes, not against the loss of the disk."""
-    return f"file:{root / 'snapshots'}"
 
 
 def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:

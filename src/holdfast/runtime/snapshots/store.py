@@ -6,6 +6,7 @@ Objects: `snapshots/NUMBER.NAME` are manifests, `chunks/ab/abcdef…` what they 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.blob.port import Blob
@@ -20,6 +21,11 @@ class Listed(NamedTuple):
     @property
     def object(self) -> str:
         return f"snapshots/{self.number:08d}.{self.name}"
+
+
+def default_store(root: Path) -> str:
+    """Beside the data: against mistakes, not against the loss of the disk."""
+    return f"file:{root / 'snapshots'}"
 
 
 class SnapshotStore:
