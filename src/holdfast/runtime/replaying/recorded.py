@@ -32,6 +32,7 @@ class Output(NamedTuple):
 
 
 _ACTION = ("version", "index", "now", "undoes", "why")
+_ABSENT = {"undoes": "", "why": ""}  # a frame has these columns if one of its actions is an undo
 _MESSAGE = ("agent", "key", "hops", "event_time")
 
 
@@ -45,8 +46,8 @@ def messages_in(frame: Frame) -> list[Output]:
 
 def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
     agents, keys = (cast(list[str], frame.values(name)) for name in maker)
-    nothing: list[object] = [None] * frame.count
-    about = zip(*(frame.values(name) or nothing for name in names), strict=True)
+    columns = (frame.values(name) or [_ABSENT.get(name)] * frame.count for name in names)
+    about = zip(*columns, strict=True)
     rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
     return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]
 
