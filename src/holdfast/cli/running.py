@@ -22,8 +22,8 @@ from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
-from holdfast.runtime.snapshots.running import default_store
 from holdfast.runtime.snapshots.snapshotter import PACE
+from holdfast.runtime.snapshots.store import default_store
 
 
 @click.command()

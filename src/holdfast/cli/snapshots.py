@@ -34,8 +34,7 @@ def store_option(command: Command) -> Command:
 def _opened(store: str | None, url: str) -> Iterator[SnapshotStore]:
     from holdfast.blob.urls import open_blob
     from holdfast.engine.urls import parse
-    from holdfast.runtime.snapshots.running import default_store
-    from holdfast.runtime.snapshots.store import SnapshotStore
+    from holdfast.runtime.snapshots.store import SnapshotStore, default_store
 
     blob = open_blob(store or default_store(parse(url).root))
     try:

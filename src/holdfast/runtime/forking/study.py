@@ -30,8 +30,7 @@ from holdfast.runtime.forking.workshop import ACTIONS_AT_ONCE, Outcome
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.schemas import codebook_of
-from holdfast.runtime.snapshots.running import default_store
-from holdfast.runtime.snapshots.store import SnapshotStore
+from holdfast.runtime.snapshots.store import SnapshotStore, default_store
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head
 
