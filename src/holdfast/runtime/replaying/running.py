@@ -58,8 +58,8 @@ def compare_all(
                 yield job.result()
         except BrokenProcessPool:
             raise GiveUp(
-                f"a process that replayed with {reference} ended: the code ends its process on some "
-                "event, or the memory ran out; --agent AGENT/KEY folds one agent alone"
+                f"a process that replayed with {reference} ended: the code ends its process on "
+                "some event, or the memory ran out; --agent AGENT/KEY folds one agent alone"
             ) from None
 
 
