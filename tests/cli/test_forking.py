@@ -179,3 +179,29 @@ def test_history_that_retention_has_cut(tmp_path: Path) -> None:
         live._engine.maintain()
     done = holdfast_here("fork", "same.py", "--data", "data", cwd=tmp_path, code=2)
     refused(done, "partition 0: retention has removed the history before position", "--from")
+
+
+def test_a_fork_of_nothing_is_refused(place: Path) -> None:
+    """It would find no difference, and somebody's CI would be green."""
+    for options, part in (
+        (["--until", "2001-09-10"], "the fork begins at"),
+        (["--from", "2999-01-01", "--baseline", "same.py"], "production has folded up to"),
+        (["--agents", "Drone/nobody"], "nobody of these names"),
+    ):
+        words = ("fork", "same.py", "--data", "data", "--jobs", "1", *options)
+        refused(holdfast_here(*words, cwd=place, code=2), part)
+
+
+def test_code_that_exits_at_import_is_refused(place: Path) -> None:
+    (place / "exits.py").write_text("raise SystemExit(0)\n")
+    for command in ("fork", "replay"):
+        done = holdfast_here(command, "exits.py", "--data", "data", cwd=place, code=2)
+        refused(done, "exits.py:1: SystemExit: 0")
+
+
+def test_a_replay_whose_code_ends_its_process_is_told_in_a_line(place: Path) -> None:
+    first = "        self._note(event.number, ctx)\n        self.delivered += 1\n"
+    assert first in CODE
+    (place / "ends.py").write_text(CODE.replace(first, "        __import__('os')._exit(5)\n"))
+    done = holdfast("replay", "ends.py", "--data", "data", cwd=place, code=3)
+    refused(done, "ends its process on")

@@ -66,12 +66,12 @@ def _execute(what: str, run: object) -> None:
         run()  # type: ignore[operator]
     except HoldfastError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = line_of(error, what)
         raise UsageError(f"{what}{line}: {type(error).__name__}: {error}") from error
 
 
-def line_of(error: Exception, what: str) -> str:
+def line_of(error: BaseException, what: str) -> str:
     """ ":12" for the last line of the file `what` that the error passed through, or nothing."""
     trace = error.__traceback__
     line = ""

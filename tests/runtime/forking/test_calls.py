@@ -133,3 +133,14 @@ def test_further_calls_take_what_was_recorded_for_the_same_arguments(tmp_path: P
     assert outcome.totals == {"Told": [30, 30]}
     # Of 64 calls 30 have a reply, and two are open in production as well.
     assert sum(outcome.unanswered.values()) == 64 - 30 - 2
+
+
+def test_a_reply_that_came_after_the_end_is_a_reply(tmp_path: Path) -> None:
+    """Production had the call open at that time too, and it was answered later."""
+    with opened(fleet_of(), "memory", tmp_path, 2) as world:
+        record(world)
+        for seconds in (0.1, 7.6, 13.6):
+            found = forked(world, fleet_of(), Options(until=1_000_000.0 + seconds))
+            assert found.outcome.unanswered == {}, seconds
+        other = forked(world, fleet_of(forecast), Options(until=1_000_000.0 + 0.1))
+        assert len(other.outcome.unanswered) == 3

@@ -156,6 +156,22 @@ class Recorded:
     def give_back(self, twin: Twin, stamp: float) -> None:
         self.expected.setdefault(twin, deque()).appendleft(stamp)
 
+    def read_late(self, wanted: set[Asked]) -> None:
+        """Look for the replies to these among all that nobody has folded."""
+        ahead = [piece for piece in self.pieces if piece.replies and piece.inputs is not None]
+        for inputs in (piece.inputs for piece in ahead):
+            assert inputs is not None
+            assert inputs.calls is not None
+            rows = zip(inputs.agents, inputs.keys, inputs.calls, strict=True)
+            self.late_replies.update((a, k, *c[1:]) for a, k, c in rows)
+        for stored in self.history.frames(self._position):
+            if wanted <= self.late_replies:
+                return
+            if b"\xa5reply" in stored.frame[:1000]:
+                frame = Frame.decode(stored.frame)
+                if frame.constant("origin") == "reply":
+                    self.late_replies.update(_asked(frame))
+
     # Reading ahead.
 
     def _load(self) -> bool:

@@ -64,8 +64,6 @@ def _from_contents(contents: Contents, what: str) -> StartingPoint:
         under_way = UnderWay(start.behind[number].position, counts)
         records, undone = list(start.records), list(start.undone)
         begins[number] = Begin(start.head, records, letters, under_way=under_way, undone=undone)
-            start.head, list(start.records), letters, under_way=under_way, undone=start.undone
-        )
     return StartingPoint(begins, what)
 
 

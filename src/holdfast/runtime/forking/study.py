@@ -29,6 +29,7 @@ from holdfast.runtime.forking.values import Values
 from holdfast.runtime.forking.workshop import ACTIONS_AT_ONCE, Outcome
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
+from holdfast.runtime.replaying.history import written
 from holdfast.runtime.schemas import codebook_of
 from holdfast.runtime.snapshots.store import SnapshotStore, default_store
 from holdfast.stepping.codebook import Codebook
@@ -75,8 +76,10 @@ class _Study:
         compare = question.baseline is None
         options = replace(question.options, keep_actions=keep, compare=compare)
         ends = {n: self._engine.view(n).head() for n in Generations(self._engine).numbers()}
+        self._check_times(max(head.now for head in ends.values()))
         options = replace(options, ends=ends, start=self._start())
         forked = self._fork(question.candidate, self._fleet, options)
+        self._check_anything(forked)
         codebook = codebook_of(self._fleet, self._stored)
         before: Outcome | None = None
         if question.baseline is not None:
@@ -93,6 +96,30 @@ class _Study:
             leads=self._leads(forked, ends),
             start=options.start.what,
         )
+
+    def _check_times(self, now: float) -> None:
+        """A fork of nothing finds no difference: whoever trusts that has to be told."""
+        begin, until = self._question.begin, self._question.options.until
+        if begin is not None and begin > now:
+            raise UsageError(
+                f"--from {written(begin)}: production has folded up to {written(now)}: "
+                "give a time before that"
+            )
+        if begin is not None and until < begin:
+            raise UsageError(f"--until {written(until)} is before --from {written(begin)}")
+
+    def _check_anything(self, forked: Forked) -> None:
+        outcome, agents = forked.outcome, self._question.options.agents
+        if forked.until < forked.since and self._question.options.until < forked.since:
+            raise UsageError(
+                f"--until {written(forked.until)}: the fork begins at {written(forked.since)}: "
+                "give a time after that"
+            )
+        states = outcome.states.compared or outcome.states.unknown
+        if agents and not (states or outcome.totals or any(outcome.letters)):
+            raise UsageError(
+                f"--agents {agents}: nobody of these names has left anything to compare"
+            )
 
     def _start(self) -> StartingPoint:
         question, engine = self._question, self._engine

@@ -13,7 +13,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.forking.comparing import Decision, Decisions, Difference, Kind, decisions
 from holdfast.runtime.forking.mailbox import Mailbox, Parcel, Stray
-from holdfast.runtime.forking.recorded import Chosen, Recorded, UnderWay
+from holdfast.runtime.forking.recorded import Asked, Chosen, Recorded, UnderWay
 from holdfast.runtime.forking.rounds import Progress, Tracks
 from holdfast.runtime.forking.states import NO_STATES, States, compare_states
 from holdfast.runtime.forking.stepper import ForkStepper
@@ -21,7 +21,7 @@ from holdfast.runtime.forking.track import Gap, LetterName, Track
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
-from holdfast.stepping.commit import Head, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
 
 GAPS_KEPT = 2_000
 ACTIONS_AT_ONCE = 256
@@ -290,10 +290,12 @@ class Workshop:
         """Calls that nothing recorded answers; one that was open in production too is none."""
         for number, track in self._tracks.tracks.items():
             still = {c.id for c in self.engine.view(number).calls(0, OPEN_CALLS_READ)}
-            for call in track.mailbox.called.values():
-                digest = digest_of(call.function, call.arguments)
-                asked = (call.agent, call.key, call.function, digest)
-                if call.id in still or asked in track.recorded.late_replies:
+            called = [call for call in track.mailbox.called.values() if call.id not in still]
+            asked = {call.id: _asked(call) for call in called}
+            if not track.recorded.late_replies.issuperset(asked.values()):
+                track.recorded.read_late(set(asked.values()))
+            for call in called:
+                if asked[call.id] in track.recorded.late_replies:
                     continue
                 at = (call.function, call.agent, call.key, call.arguments)
                 self._outcome.unanswered[at] = self._outcome.unanswered.get(at, 0) + 1
@@ -323,3 +325,7 @@ class Workshop:
 
     def records(self) -> list[Record]:
         return [r for track in self._tracks.tracks.values() for r in track.stepper.records()]
+
+
+def _asked(call: Call) -> Asked:
+    return (call.agent, call.key, call.function, digest_of(call.function, call.arguments))

@@ -6,10 +6,11 @@ import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
-from holdfast.errors import UsageError
+from holdfast.errors import GiveUp, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.replaying.comparing import Comparison, Outcome
@@ -64,8 +65,14 @@ def compare_all(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context) as pool:
         jobs = [pool.submit(_work, reference, url, n, until, snapshots) for n in numbers]
-        for job in jobs:
-            yield job.result()
+        try:
+            for job in jobs:
+                yield job.result()
+        except BrokenProcessPool:
+            raise GiveUp(
+                f"a process that replayed with {reference} ended: the code ends its process on "
+                "some event, or the memory ran out; --agent AGENT/KEY folds one agent alone"
+            ) from None
 
 
 def _work(reference: str, url: str, number: int, until: Until, snapshots: str | None) -> Outcome:
