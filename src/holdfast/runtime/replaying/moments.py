@@ -155,14 +155,22 @@ def compare_agent(
 
     codebook = codebook_of(fleet, engine.catalog.schemas())
     outcomes = []
+    lived = False
     for number in partitions_of(engine.catalog, key):
         past = Past(fleet, codebook, engine, number, agent, key)
         if past.history.first_kept() is not None:
             outcomes.append(Outcome(number, begins=past.history.beginning()))
+            lived = True
             continue
         outcomes.append(AgentComparison(past, until).run())
         if outcomes[-1].difference is not None:
             break
+        lived = lived or bool(past.start.records or outcomes[-1].events or outcomes[-1].fired)
+    if not lived and not any(outcome.difference for outcome in outcomes):
+        raise UsageError(
+            f"nothing has come to {agent}/{key}{'' if until == END else ' by then'}: there is "
+            f"nothing to compare; `holdfast state {agent}` lists who there is"
+        )
     return outcomes
 
 
