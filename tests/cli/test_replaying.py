@@ -91,7 +91,9 @@ def test_different(place: Path) -> None:
 
 def test_one_agent(place: Path) -> None:
     words = ("replay", "fleet.py", "--agent", "Box/b-1", "--data", "data")
-    assert "equal: 10 events" in holdfast_here(*words, cwd=place).stdout
+    done = holdfast_here(*words, cwd=place).stdout
+    assert "equal: 10 events" in done
+    assert done.endswith("the state of Box/b-1\n")
     other = ("replay", "other.py", "--agent", "Box/b-1", "--data", "data")
     assert "came out" in holdfast_here(*other, cwd=place, code=1).stdout
 
@@ -123,6 +125,7 @@ WRONG: list[tuple[list[str], list[str]]] = [
     (["replay", "fleet.py", "--until", "9:12"], ["no partition 9"]),
     (["replay", "fleet.py", "--agent", "Box"], ["names no agent"]),
     (["replay", "fleet.py", "--agent", "Bag/b-1"], ["has no agent Bag"]),
+    (["replay", "fleet.py", "--agent", "Box/b-99"], ["nothing has come to Box/b-99", "state Box"]),
     (["replay", "nothing.py"], ["no such file"]),
     (["replay", "fleet.py", "--engine", "memory:"], ["keeps no history"]),
     (["state", "Box/b-1", "--at", "never"], ["is no time"]),

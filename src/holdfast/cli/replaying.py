@@ -55,7 +55,7 @@ def replay(
         if as_json:
             print_json(outcome)
         else:
-            _print(outcome)
+            _print(outcome, agent)
     if any(outcome.difference is not None for outcome in outcomes):
         click.get_current_context().exit(1)
     for outcome in outcomes:
@@ -91,14 +91,17 @@ def _outcomes(
     return compare_all(fleet, url, numbers, until, snapshots)
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: Outcome, alone: str | None) -> None:
     if outcome.begins:
         return
     name = f"partition {outcome.partition}"
     if outcome.difference is None:
         what = [f"{outcome.events:,} events", f"{outcome.fired:,} timers and expiries"]
-        what += [f"{outcome.sums:,} of {outcome.commits:,} commits by their sums"]
-        what += [f"{outcome.agents:,} agents"] if outcome.agents else []
+        if alone is None:
+            what += [f"{outcome.sums:,} of {outcome.commits:,} commits by their sums"]
+            what += [f"{outcome.agents:,} agents"] if outcome.agents else []
+        elif outcome.agents:
+            what += [f"the state of {alone}"]
         what += [f"from {outcome.since} on"] if outcome.since else []
         click.echo(f"{name}: equal: {', '.join(what)}")
         return

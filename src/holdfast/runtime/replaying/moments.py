@@ -185,14 +185,22 @@ def compare_agent(
 
     codebook = codebook_of(fleet, engine.catalog.schemas())
     outcomes = []
+    lived = False
     for number in partitions_of(engine.catalog, key):
         past = Past(fleet, codebook, engine, number, agent, key, store)
         if past.is_cut or (past.start.what and until.is_before(past.start.head)):
             outcomes.append(Outcome(number, begins=why_not(past.history, store)))
+            lived = True
             continue
         outcomes.append(AgentComparison(past, until).run())
         if outcomes[-1].difference is not None:
             break
+        lived = lived or bool(past.start.records or outcomes[-1].events or outcomes[-1].fired)
+    if not lived and not any(outcome.difference for outcome in outcomes):
+        raise UsageError(
+            f"nothing has come to {agent}/{key}{'' if until == END else ' by then'}: there is "
+            f"nothing to compare; `holdfast state {agent}` lists who there is"
+        )
     return outcomes
 
 
