@@ -124,6 +124,9 @@ def test_other_refusals(place: Path) -> None:
     run = ("run", "fleet.py", "--archive", "file:archive")
     done = holdfast(*run, "--data", "data", "--archive-seconds", 0, cwd=place, code=None)
     refused(done, "--archive-seconds")
+    done = holdfast("run", "fleet.py", "--data", "data", "--archive", "nonsense", cwd=place, code=2)
+    refused(done, "unknown store 'nonsense'")
+    assert not (place / "data").exists(), "its number of partitions would hold for the next start"
 
 
 def test_the_archive_of_another_directory_is_refused(place: Path) -> None:

@@ -73,7 +73,7 @@ def test_nobody_runs_it(url: str, live: Live) -> None:
     engine.close()
     found = findings(url)
     assert found["holder"].level == "warn"
-    assert "start it with `holdfast run" in found["holder"].advice
+    assert found["holder"].advice == f"start it with `holdfast run fleet.py --engine {url}`"
     assert bad_ones(url) == []
 
 

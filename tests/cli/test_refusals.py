@@ -172,6 +172,9 @@ def test_a_wrong_definition_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_no_program(tmp_path: Path) -> None:
     refused(holdfast_here("run", "fleet.py", cwd=tmp_path, code=2), "fleet.py: no such file")
+    (tmp_path / "fleet.py").write_text(DELIVERY)
+    done = holdfast_here("check", "fleet.py:flet", cwd=tmp_path, code=2)
+    refused(done, "'flet' is no Fleet in fleet.py", "there is fleet")
     done = holdfast_here("diagram", "nothing.of.that.name", cwd=tmp_path, code=2)
     refused(done, "ModuleNotFoundError")
 

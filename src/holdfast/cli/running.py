@@ -89,9 +89,13 @@ def run(
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
         return
-    helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []
+    helpers = []
+    if archive is not None:
+        open_blob(archive).close()  # a mistake in the URL is told before anything is made
+        helpers.append(_shipper(url, archive, archive_seconds))
     if snapshots != "none":
         store = snapshots or archive or default_store(parse(url).root)
+        open_blob(store).close()
         helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
     _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
 

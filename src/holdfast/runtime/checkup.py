@@ -26,7 +26,7 @@ from holdfast.engine.sqlite.keeping import KeepMark
 from holdfast.engine.sqlite.segment import Segment, list_segments
 from holdfast.engine.sqlite.standing import about
 from holdfast.engine.stamping import next_stamp, system_clock
-from holdfast.engine.urls import parse
+from holdfast.engine.urls import DEFAULT_URL, parse
 from holdfast.errors import ClockJumped, HoldfastError, UsageError
 from holdfast.runtime.reading import Reading, Untyped
 from holdfast.stepping.frame import Frame
@@ -51,6 +51,7 @@ class Finding:
 
 class Checkup:
     def __init__(self, url: str) -> None:
+        self._url = url
         wanted = parse(url)
         if wanted.scheme != "sqlite":
             raise UsageError(f"{url}: lives in one process only, so there is nothing to examine")
@@ -179,7 +180,8 @@ class Checkup:
 
     def _holder(self, holder: int | None) -> Finding:
         if holder is None:
-            advice = "start it with `holdfast run fleet.py`"
+            where = "" if self._url == DEFAULT_URL else f" --engine {self._url}"
+            advice = f"start it with `holdfast run fleet.py{where}`"
             return Finding("warn", "holder", "nobody runs this fleet; sends are kept", advice)
         return Finding("ok", "holder", f"process {holder} runs this fleet")
 

@@ -22,7 +22,9 @@ def load_fleet(reference: str) -> Fleet:
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, Fleet):
-            raise UsageError(f"{reference}: {name!r} is no Fleet in {place}")
+            names = [each for each, value in vars(module).items() if isinstance(value, Fleet)]
+            there = f"there is {', '.join(names)}" if names else "there is none at top level"
+            raise UsageError(f"{reference}: {name!r} is no Fleet in {place}: {there}")
         return found
     fleets = {id(v): v for v in vars(module).values() if isinstance(v, Fleet)}
     if len(fleets) != 1:
