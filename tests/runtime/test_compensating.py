@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ import pytest
 from holdfast import Action, DefinitionError, Fleet, Live, UsageError
 from holdfast.engine.port import Limits
 from holdfast.engine.urls import open_engine
+from holdfast.errors import Busy
 from holdfast.runtime.forking.fork import Options, fork_engine
 from holdfast.runtime.forking.starting import from_snapshot
+from holdfast.runtime.issued import find_action
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.replaying.running import compare, partitions
 from holdfast.runtime.rescaling import rescale
@@ -126,6 +129,7 @@ def test_the_action_of_a_paused_or_a_gone_agent(tmp_path: Path) -> None:
         (Knock(), "Ring declares no undo"),
         (Close(floor=-1), "ValueError: floor -1"),
         (Close(floor=101), "undo returned str"),
+        (Close(floor=200), "Unlock: .*door"),
     ],
 )
 def test_what_cannot_be_undone_is_told_and_may_be_tried_again(
@@ -142,6 +146,31 @@ def test_what_cannot_be_undone_is_told_and_may_be_tried_again(
         live.send(Door, "d-1", Close())
         live.settle()
         live.compensate(live.actions()[-1].id, WHY)
+
+
+@pytest.mark.parametrize("trouble", [MemoryError(), Busy("not now")])
+def test_trouble_that_is_not_its_fault_does_not_refuse_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    with opened(fleet, "memory", tmp_path) as world:
+        world.live.send(Door, "d-1", Close())
+        world.run()
+        id = world.live.actions()[0].id
+        found = find_action(world.engine, [0], id)
+        command: list[object] = ["compensate", id, WHY, found.schema, found.row]
+
+        def fail(lock: Lock) -> Unlock:
+            raise trouble
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Lock, "undo", fail)
+            position = world.engine.view(0).inbox_next()
+            world.live._control(0, "Door", "d-1", command)
+            with suppress(type(trouble)):
+                world.run()
+            assert world.engine.view(0).answer(position) is None
+        world.pass_time(60.0)
+        assert [undo.undoes for undo in undos(world.live)] == [id]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,6 @@ def run(
         helpers.append(_shipper(url, archive, archive_seconds))
     if snapshots != "none":
         store = snapshots or archive or default_store(parse(url).root)
-        open_blob(store).close()
         helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
     _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
 

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 import pytest
 
+from holdfast import Agent, Context, Fleet, on
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.checks import check_of
@@ -18,7 +19,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.runtime.replaying.comparing import Difference
 from holdfast.runtime.replaying.moments import compare_agent
 from holdfast.runtime.replaying.running import compare
-from tests.runtime.replaying.lockers import Put, fleet_of
+from tests.runtime.replaying.lockers import Later, Put, fleet_of
 from tests.runtime.semantics import World, opened
 
 PUTS = [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0), ("x", -1.0), ("e", 5.0), ("f", 6.0)]
@@ -89,6 +90,36 @@ def test_other_timers_and_messages(tmp_path: Path, changed: str, position: int, 
         fill(world)
         found = first(world.engine, fleet_of(changed))
     assert (found.position, found.agent, found.what) == (position, "Locker/k-1", what)
+
+
+def test_code_that_keeps_an_agent_which_expired(tmp_path: Path) -> None:
+    """It has set a timer, and who has one stays."""
+    with opened(guests(None), "memory", tmp_path) as world:
+        world.live.send(world.fleet.agents["Guest"], "g-1", Put(what="hat"))
+        world.run()
+        world.pass_time(10.0)
+        (same,) = compare_agent(world.engine, world.fleet, "Guest", "g-1")
+        (other,) = compare_agent(world.engine, guests(1e6), "Guest", "g-1")
+    assert (same.fired, same.difference) == (1, None)
+    assert other.difference is not None
+    assert other.difference.what == "its expiry fired, which is not set"
+
+
+def guests(reminded_after: float | None) -> FleetModel:
+    class Guest(Agent, expire_after=4.0):
+        puts: int = 0
+
+        @on
+        def put(self, event: Put, ctx: Context) -> None:
+            self.puts += 1
+            if reminded_after is not None:
+                ctx.after(reminded_after, Later(number=1), name="later")
+
+        @on
+        def later(self, event: Later, ctx: Context) -> None:
+            self.puts += 1
+
+    return Fleet("guests", agents=[Guest])
 
 
 def test_sets_in_another_order_are_no_difference(tmp_path: Path) -> None:
@@ -169,6 +200,21 @@ def test_a_commit_that_was_another_one(tmp_path: Path) -> None:
         found = first(world.engine, world.fleet)
     assert (found.position, found.agent, found.event) == (6, "Log/log", "Told(what='c')")
     assert found.what == "the sum of commit 4, which changed Log/log"
+
+
+def test_a_commit_that_folded_nothing_counts(tmp_path: Path) -> None:
+    """As a migration leaves it. The sums of all commits behind it are compared as before."""
+    with opened(fleet_of(), "memory", tmp_path) as world:
+        fill(world)
+        assert isinstance(world.engine, MemoryEngine)
+        part = world.engine._partitions[0]
+        before, behind = part.notes[:4], part.notes[4:]
+        empty = before[-1]._replace(number=5, sum=0, issued=0, sent=0, letters=0)
+        part.notes = [*before, empty, *(n._replace(number=n.number + 1) for n in behind)]
+        part.committed = part.committed._replace(commits=part.committed.commits + 1)
+        outcome = compare(world.engine, world.fleet, 0)
+    assert outcome.difference is None
+    assert outcome.sums == outcome.commits == len(before + behind)
 
 
 @pytest.mark.parametrize(("changed", "what"), [("action", "an action"), ("error", "a dead letter")])

@@ -168,6 +168,7 @@ class OwnActions:
 
     def pop(self) -> None:
         self._next = None
+        self._forgotten = -inf  # behind one that is kept all are
 
     def may_be_gone(self, made: Output) -> bool:
         return _time_of(made) <= self._forgotten
