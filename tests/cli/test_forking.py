@@ -24,6 +24,9 @@ def figures(actions):
 
 def wrong(actions):
     return {"docks": "many"}
+
+def leaves(actions):
+    raise SystemExit(0)
 """
 
 
@@ -151,6 +154,7 @@ def test_from_a_snapshot_and_from_a_time(place: Path) -> None:
         (["same.py", "--kpi", "kpi.py"], ["module:function"]),
         (["same.py", "--kpi", "kpi.py:none"], ["kpi.py has no function 'none'"]),
         (["same.py", "--kpi", "kpi.py:wrong"], ["kpi.py:wrong", "return a dict of numbers"]),
+        (["same.py", "--kpi", "kpi.py:leaves"], ["kpi.py:leaves", "SystemExit: 0"]),
         (["gone.py"], ["gone.py: no such file"]),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Action, DefinitionError, Fleet, Live, UsageError
+from holdfast import Action, DefinitionError, Fleet, Live, TimedOut, UsageError
 from holdfast.engine.port import Limits
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Busy
@@ -365,3 +365,16 @@ def test_a_restore_knows_what_was_compensated(tmp_path: Path) -> None:
     finally:
         there.close()
         engine.close()
+
+
+def test_a_command_that_nobody_folds_yet_waits_and_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'data'}"
+    with fleet.open(url) as live:
+        live.send(Door, "d-1", Close())
+        live.settle()
+        (lock,) = live.actions()
+    with fleet.connect(url) as live, pytest.raises(TimedOut, match="the command is recorded"):
+        live.compensate(lock.id, WHY, timeout=0.1)
+    with fleet.open(url) as live:
+        live.settle()
+        assert [undo.undoes for undo in undos(live)] == [lock.id]

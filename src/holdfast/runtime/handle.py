@@ -127,6 +127,10 @@ class Handle:
             answer = self._answer_to(receipt, f"{found.agent}/{found.key}", timeout, deadline)
         except AskFailed as refusal:
             raise UsageError(f"not compensated: {refusal}") from None
+        except TimedOut as late:
+            raise TimedOut(
+                f"{late}; the command is recorded, and is obeyed when a worker comes to it"
+            ) from None
         return answer.text
 
     def _pause(self, agent: str, key: str, reason: str) -> Receipt:

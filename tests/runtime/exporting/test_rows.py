@@ -10,7 +10,9 @@ from typing import cast
 import msgspec
 import pytest
 
+from holdfast import Fleet
 from holdfast.engine.port import Engine, View
+from holdfast.engine.urls import open_engine
 from holdfast.runtime.exporting import reading
 from holdfast.runtime.exporting.payloads import Payloads
 from holdfast.runtime.exporting.reading import _inbox_columns
@@ -19,8 +21,9 @@ from holdfast.runtime.reading import Plain, Reading, Untyped
 from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame, const, opaque, rows
 from holdfast.stepping.inputs import StoredFrame
+from tests.runtime import doors
 from tests.runtime.exporting.fleets import Arm, Drone, Fail, Tell, Tick, Visitor, fleet
-from tests.runtime.exporting.sinks import Row, Sink, export, exporter, micros
+from tests.runtime.exporting.sinks import FLEET, Row, Sink, export, exporter, micros
 from tests.runtime.semantics import World, opened
 
 
@@ -127,6 +130,8 @@ def test_actions_are_what_the_handle_tells(world: World, sink: Sink) -> None:
             "issued": micros(each.now),
             "expires_at": micros(each.expires_at),
             "priority": "urgent",
+            "undoes": None,
+            "why": None,
             "payload": each.action.values if isinstance(each.action, Plain) else None,
         }
         for each in reader.actions(None, 100)
@@ -235,3 +240,18 @@ def test_a_reply_names_its_call() -> None:
     assert columns["sender"] == ["harbour/Drone/d-1/3/call0"]
     assert columns["type"] == ["Tick"]
     assert columns["payload"] == [b'{"n":4,"note":"ok"}']
+
+
+def test_an_undo_has_an_id_of_its_own(tmp_path: Path, sink: Sink) -> None:
+    url = f"sqlite:{tmp_path / 'data'}"
+    harbour = Fleet(FLEET, agents=[doors.Door])  # a sink knows its tables by that name
+    with harbour.open(url) as live:
+        live.send(doors.Door, "d-1", doors.Close())
+        live.settle()
+        (lock,) = live.actions()
+        undo = live.compensate(lock.id, "the wrong door")
+        engine = open_engine(url, FLEET)
+        export(engine, "actions", sink)
+        engine.close()
+    found = [(row["id"], row["undoes"], row["why"]) for row in sink.rows("actions")]
+    assert found == [(lock.id, None, None), (undo, lock.id, "the wrong door")]

@@ -62,6 +62,8 @@ FIXED: dict[Kind, dict[str, Form]] = {
         "issued": "moment",
         "expires_at": "moment",
         "priority": "text",
+        "undoes": "text",
+        "why": "text",
         "payload": "payload",
     },
     # The fields of a class follow.

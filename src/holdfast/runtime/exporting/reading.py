@@ -15,10 +15,10 @@ from holdfast.errors import DamagedData, GiveUp
 from holdfast.model.schema import Schema
 from holdfast.runtime.exporting.payloads import Payloads, json_text
 from holdfast.runtime.exporting.target import Batch, Place
+from holdfast.runtime.issued import issued_in
 from holdfast.stepping.commit import Issued, Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.stepping.outputs import action_id
 
 ROWS_PER_BATCH = 50_000
 BYTES_PER_BATCH = 16 * 1024 * 1024
@@ -251,23 +251,22 @@ def actions(
 
 def _action_columns(run: Issued, place: Place, fleet: str, payloads: Payloads) -> Columns:
     frame = Frame.decode(run.frame)
-    names = ("agent", "key", "version", "index", "now")
-    agents, keys, versions, indexes, now = [cast(list[object], frame.values(n)) for n in names]
+    rows = list(issued_in(fleet, frame))
+    now = [row.now for row in rows]
     ids, texts = payloads.of_frame(frame)
     schemas = {i: payloads.schema(i) for i in set(ids)}
-    parts = zip(agents, keys, versions, indexes, strict=True)
     return {
-        "id": [action_id(fleet, *part) for part in parts],  # type: ignore[arg-type]
+        "id": [row.id for row in rows],
         "partition": [place.partition] * run.count,
         "number": list(range(run.first, run.first + run.count)),
-        "agent": agents,
-        "key": keys,
+        "agent": [row.agent for row in rows],
+        "key": [row.key for row in rows],
         "type": [schemas[i].name for i in ids],
-        "issued": now,
-        "expires_at": [
-            _expiry(schemas[i], cast(float, at)) for i, at in zip(ids, now, strict=True)
-        ],
+        "issued": cast("list[object]", now),
+        "expires_at": [_expiry(schemas[i], at) for i, at in zip(ids, now, strict=True)],
         "priority": [str(schemas[i].options.get("priority", "normal")) for i in ids],
+        "undoes": [row.undoes or None for row in rows],
+        "why": [row.why or None for row in rows],
         "payload": list(texts),
     }
 

@@ -42,7 +42,7 @@ def load_kpi(reference: str) -> KpiFunction:
             module = importlib.import_module(place)
         except HoldfastError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(f"--kpi {reference}: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not callable(found):
@@ -75,7 +75,7 @@ def _run(
         return {str(name): float(value) for name, value in found.items()}
     except HoldfastError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = line_of(error, reference.rpartition(":")[0])
         raise UsageError(
             f"--kpi {reference}{line}: {type(error).__name__}: {error}: return a dict of numbers"
