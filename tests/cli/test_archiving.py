@@ -52,6 +52,18 @@ def test_a_fleet_is_archived_while_it_runs_and_to_its_end(place: Path) -> None:
     assert equal(place), "what is there when it stops is archived before it ends"
 
 
+def test_the_archive_alone_brings_a_lost_disk_back(place: Path) -> None:
+    words = ("fleet.py", "--data", "data", "--archive", "file:archive", "--snapshot-seconds", 1)
+    with Running(*words, cwd=place) as running:
+        send(place, 3)
+        eventually("a snapshot", lambda: any((place / "archive").glob("snapshots/*")), 30.0)
+        holdfast_here("send", "Drone/d-1", "Battery", "percent=40", cwd=place, variables=DATA)
+        assert running.stop() == 0
+    shutil.rmtree(place / "data")
+    holdfast("restore", "file:archive", "--to", "new", "fleet.py", cwd=place)
+    assert "40" in holdfast("state", "Drone/d-1", "--data", "new", cwd=place).stdout
+
+
 def test_the_doctor_says_what_is_not_archived(place: Path) -> None:
     run = ("fleet.py", "--data", "data", "--archive", "file:archive")
     with Running(*run, "--archive-seconds", 0.2, cwd=place) as running:

@@ -226,6 +226,32 @@ def test_a_file_of_events(data: Path) -> None:
     )
 
 
+def on_terminal(*words: str, columns: int, cwd: Path) -> str:
+    ours, theirs = pty.openpty()
+    variables = environment({"COLUMNS": str(columns), "TERM": "xterm"})
+    subprocess.run([str(SCRIPT), *words], cwd=cwd, env=variables, stdout=theirs, check=True)
+    os.close(theirs)
+    text = os.read(ours, 100_000).decode()
+    os.close(ours)
+    return text
+
+
+def test_a_narrow_terminal_cuts_no_id(data: Path) -> None:
+    """What is listed is copied into the next command, such as `compensate ID`."""
+    with Running("fleet.py", "--data", "data", cwd=data):
+        words = ["send", "Drone/d-1-of-the-second-squadron", "Battery", "percent=9"]
+        sent = holdfast_here(*words, "--data", "data", cwd=data).stdout.strip()
+        words = ["state", "Drone/d-1-of-the-second-squadron", "--after", sent]
+        holdfast_here(*words, "--data", "data", cwd=data)
+    listed = on_terminal("actions", "--data", "data", columns=60, cwd=data)
+    (issued,) = json_lines(holdfast_here("actions", "--json", "--data", "data", cwd=data).stdout)[
+        :1
+    ]
+    assert str(issued["id"]) in listed
+    assert "…" not in listed
+    assert on_terminal("paused", "--data", "data", columns=60, cwd=data).strip() == "none"
+
+
 def test_a_terminal_gets_a_table_and_no_control_characters(data: Path) -> None:
     note = "[bold]\x1b[31mred"
     words = ["send", "Drone/d-1", "Calibrate", json.dumps({"note": note}), "--data", "data"]
@@ -233,14 +259,7 @@ def test_a_terminal_gets_a_table_and_no_control_characters(data: Path) -> None:
     with Running("fleet.py", "--data", "data", cwd=data):
         last = holdfast_here("send", "Drone/d-1", "Status", "--data", "data", cwd=data).stdout
         holdfast_here("state", "Drone", "--after", last.strip(), "--data", "data", cwd=data)
-    ours, theirs = pty.openpty()
-    command = [str(SCRIPT), "state", "Drone", "--data", "data"]
-    variables = environment({"COLUMNS": "200", "TERM": "xterm"})
-    done = subprocess.run(command, cwd=data, env=variables, stdout=theirs, check=True)
-    os.close(theirs)
-    text = os.read(ours, 100_000).decode()
-    os.close(ours)
-    assert done.returncode == 0
+    text = on_terminal("state", "Drone", "--data", "data", columns=200, cwd=data)
     assert "agent" in text
     assert "Drone/d-1" in text
     assert "note=[bold]\\x1b[31mred" in text

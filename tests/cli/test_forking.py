@@ -127,10 +127,10 @@ def test_a_baseline_leaves_only_the_difference_of_the_code(place: Path) -> None:
 
 def test_from_a_snapshot_and_from_a_time(place: Path) -> None:
     holdfast_here("snapshot", "create", "end", "--data", "data", cwd=place)
-    done = holdfast_here("fork", "changed.py", "--data", "data", "--from", "end", cwd=place)
-    assert " 0 inputs " in done.stdout
+    words = ["fork", "changed.py", "--data", "data", "--from", "end"]
+    refused(holdfast_here(*words, cwd=place, code=2), "nothing came", "nothing to compare")
     words = ["fork", "same.py", "--data", "data", "--json", "t.json", "--from", "1:500"]
-    done = holdfast_here(*words, "--baseline", "same.py", cwd=place)
+    holdfast_here(*words, "--baseline", "same.py", cwd=place)
     report = json.loads((place / "t.json").read_text())
     assert report["inputs"] > 0
     assert report["different"] == 0
@@ -143,6 +143,8 @@ def test_from_a_snapshot_and_from_a_time(place: Path) -> None:
         (["other.py"], ["'delivery-demo'", "'other'"]),
         (["schemas.py"], ["Telemetry.battery is stored, but the class has no such field"]),
         (["same.py", "--agents", "Dron/d-1"], ["no agent 'Dron'", "did you mean Drone?"]),
+        (["same.py", "--agents", "Drone/none*"], ["nobody of that name", "holdfast state"]),
+        (["same.py", "--from", "1s ago", "--baseline", "same.py"], ["nothing to compare"]),
         (["same.py", "--until", "7:5"], ["position 7:5", "partitions are 0 to 2"]),
         (["same.py", "--until", "12"], ["position 12", "write PARTITION:NUMBER"]),
         (["same.py", "--until", "soon"], ["'soon' is no time"]),

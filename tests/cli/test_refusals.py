@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.engine.sqlite.files import PAGE_BYTES
 from tests.cli.commands import Running, copied, environment, holdfast, holdfast_here, refused
 from tests.cli.fleets import DELIVERY
 
@@ -235,11 +236,9 @@ def test_damage_behind_the_first_page(place: Path, words: list[str]) -> None:
     path = place / "data" / "p000" / "state.db"
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    size = connection.pragma("page_size")
-    assert isinstance(size, int)
     connection.close()
     data = path.read_bytes()
-    path.write_bytes(data[:size] + b"x" * (len(data) - size))
+    path.write_bytes(data[:PAGE_BYTES].ljust(len(data), b"x"))
     done = holdfast(*words, "--data", "data", cwd=place, code=1 if words == ["doctor"] else 3)
     assert "damaged" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -91,7 +91,9 @@ def test_different(place: Path) -> None:
 
 def test_one_agent(place: Path) -> None:
     words = ("replay", "fleet.py", "--agent", "Box/b-1", "--data", "data")
-    assert "equal: 10 events" in holdfast_here(*words, cwd=place).stdout
+    done = holdfast_here(*words, cwd=place).stdout
+    assert "equal: 10 events" in done
+    assert done.endswith("the state of Box/b-1\n")
     other = ("replay", "other.py", "--agent", "Box/b-1", "--data", "data")
     assert "came out" in holdfast_here(*other, cwd=place, code=1).stdout
 
@@ -123,6 +125,7 @@ WRONG: list[tuple[list[str], list[str]]] = [
     (["replay", "fleet.py", "--until", "9:12"], ["no partition 9"]),
     (["replay", "fleet.py", "--agent", "Box"], ["names no agent"]),
     (["replay", "fleet.py", "--agent", "Bag/b-1"], ["has no agent Bag"]),
+    (["replay", "fleet.py", "--agent", "Box/b-99"], ["nothing has come to Box/b-99", "state Box"]),
     (["replay", "nothing.py"], ["no such file"]),
     (["replay", "fleet.py", "--engine", "memory:"], ["keeps no history"]),
     (["state", "Box/b-1", "--at", "never"], ["is no time"]),
@@ -185,7 +188,46 @@ def test_history_that_retention_has_cut(place: Path, tmp_path: Path) -> None:
         eventually("something is forgotten", lambda: view.inbox_first() > 0)
     done = holdfast("replay", "fleet.py", "--data", "data", cwd=tmp_path / "site", code=2)
     assert "was not compared: history begins at position" in done.stderr
+    assert "has no snapshot from which on all is kept: name another place" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_history_that_retention_has_cut_behind_a_snapshot(place: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(place, site)
+    fleet = load_fleet(str(place / "fleet.py"))
+    box, put = fleet.agents["Box"], fleet.events["Put"]
+    words = ("--data", "data")
+    with fleet.open(f"sqlite:{site / 'data'}?retain_seconds=0.001&segment_bytes=1") as live:
+        number = live._router.partition_of("b-1")
+        view = live._engine.view(number)
+        live.send(box, "b-1", put(what="old"))  # type: ignore[call-arg]
+        eventually("all is forgotten", lambda: view.inbox_first() == view.inbox_next() > 10)
+    holdfast_here("snapshot", "create", "kept", *words, cwd=site)
+    with fleet.open(f"sqlite:{site / 'data'}") as live:
+        live.send(box, "b-1", put(what="then"))  # type: ignore[call-arg]
+        live.settle()
+        then = time.time()
+        live.send(box, "b-1", put(what="now"))  # type: ignore[call-arg]
+        live.settle()
+        last = live._engine.view(number).head().position - 1
+    done = holdfast("replay", "fleet.py", "--json", *words, cwd=site)
+    ours = json_lines(done.stdout)[number]
+    assert (ours["events"], ours["since"], ours["difference"]) == (2, "snapshot kept", None)
+    done = holdfast_here("replay", "other.py", "--agent", "Box/b-1", *words, cwd=site, code=1)
+    assert f"differs at position {last}" in done.stdout
+    at = ("state", "Box/b-1", "--fleet", "fleet.py", "--json", *words, "--at")
+    (found,) = json_lines(holdfast_here(*at, then, cwd=site).stdout)
+    assert found["state"] == {"count": 12, "last": "then"}
+    (site / "data" / "snapshots").rename(site / "far")
+    far = ("--snapshots", "file:far")
+    (found,) = json_lines(holdfast_here(*at, then, *far, cwd=site).stdout)
+    assert found["state"] == {"count": 12, "last": "then"}
+    one = ("replay", "fleet.py", "--agent", "Box/b-1", *words)
+    assert "from snapshot kept on" in holdfast_here(*one, *far, cwd=site).stdout
+    refused(holdfast_here(*one, cwd=site, code=2), "has no snapshot from which on all is kept")
+    early = ("--until", "2001-01-01", *far)
+    refused(holdfast_here(*one, *early, cwd=site, code=2), "the oldest snapshot behind it, kept,")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_back_up_and_restore(place: Path) -> None:
         folded(place, "d-1", 40.0)
         folded(place, "d-2", 30.0)
         done = holdfast_here("backup", "file:backup", cwd=place)
-        assert "0 events" in done.stdout
+        assert "every event is archived" in done.stdout
         lines = holdfast_here("snapshot", "list", "--snapshots", "file:backup", cwd=place).stdout
         first = lines.splitlines()[0].split("\t")[0]
         words = ("--snapshots", "file:backup", "--to", "first")
@@ -125,7 +125,7 @@ def test_by_way_of_s3(place: Path, seaweed: Seaweed) -> None:
 
 
 def test_mistakes(place: Path) -> None:
-    with Running("fleet.py", "--snapshots", "none", cwd=place):
+    with Running("fleet.py", "--snapshots", "none", "--archive", "file:archive", cwd=place):
         folded(place, "d-1", 50.0)
         holdfast_here("snapshot", "create", "one", cwd=place)
     for words, parts in (
@@ -145,6 +145,11 @@ def test_mistakes(place: Path) -> None:
             ("snapshot", "restore", "one", "--to", "x", "--until", "yesterday", "fleet.py"),
             ("is no time",),
         ),
+        (
+            ("snapshot", "restore", "one", "--to", "x", "--until", "2125-01-01", "fleet.py"),
+            ("in the future", "leave it out"),
+        ),
+        (("restore", "file:archive", "--to", "x"), ("no snapshot", "--archive and --snapshots")),
         (("restore", "file:nothing", "--to", "x"), ("no snapshots",)),
         (("restore", "file:nothing"), ("--to",)),
         (("run", "fleet.py", "--snapshots", "ftp://x"), ("unknown store",)),

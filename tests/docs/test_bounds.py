@@ -24,6 +24,7 @@ FIXED = {
     "characters of a timer's name": "TIMER_NAME_LENGTH_MAX",
     "shortest timer, seconds": "TIMER_SECONDS_MIN",
     "open calls of one agent": "CALLS_PER_AGENT_MAX",
+    "retries of one call": "RETRIES_MAX",
     "size of the arguments of one call, bytes": "ARGUMENTS_BYTES_MAX",
     "hops of a message": "HOPS_MAX",
     "events one agent holds (deferred or paused)": "HELD_PER_AGENT_MAX",

@@ -152,7 +152,9 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
             result = holdfast(*words, cwd=tmp_path)
             assert result.returncode == 0, f"{words}: {result.stdout}{result.stderr}"
             outputs[words[0]] = result.stdout
-    assert set(outputs) == {"send", "state", "history", "actions", "doctor"}
+    looking = {"state", "history", "actions", "doctor"}
+    assert set(outputs) == {"send", *looking, "replay", "snapshot", "export"}
+    assert "equal" in outputs["replay"]
     assert re.search(r"battery\s+9\.0", outputs["state"])
     assert "Battery percent=9.0" in outputs["history"]
     assert "Land" in outputs["actions"]

@@ -194,6 +194,7 @@ def test_wrong_calls_are_refused(
         ((1.0, -1, 1.0), "retries=-1: give 0, 1, 2"),
         ((1.0, 1.5, 1.0), "retries=1.5"),
         ((1.0, True, 1.0), "retries=True"),
+        ((1.0, 10**30, 1.0), "1,000,000 at most"),
         ((1.0, 0, -1), "backoff=-1: give seconds from 0 up"),
         ((1.0, 0, float("nan")), "backoff=nan"),
     ],

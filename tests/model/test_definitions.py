@@ -573,3 +573,11 @@ def test_what_is_allowed_is_allowed() -> None:
     assert [*names["Drone"].__struct_fields__] == ["count", "home", "track", "seen", "made"]  # type: ignore[attr-defined]
     assert [each.name for each in names["Drone"].__holdfast__.handlers] == ["far", "near"]  # type: ignore[attr-defined]
     assert names["made"].made == [1]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("base", ["Event", "Action", "Agent"])
+def test_a_field_may_have_the_name_of_something_of_ours(base: str) -> None:
+    names = run(PRELUDE + f"class Own({base}):\n    kind: str = ''\n")
+    schema = names["Own"].__holdfast__.schema  # type: ignore[attr-defined]
+    assert schema.kind == {"Agent": "state"}.get(base, base.lower())
+    assert schema.fingerprint

@@ -12,7 +12,7 @@ from holdfast.cli.options import engine_option
 from holdfast.cli.output import fields_of, moment, print_table, text_of
 from holdfast.cli.times import Place, parse_place
 from holdfast.errors import UsageError
-from holdfast.runtime.forking.report import ActionRow, FirstDifference, Report
+from holdfast.runtime.forking.report import ActionRow, FirstDifference, Report, moved_text
 
 ROWS_SHOWN = 15
 
@@ -174,11 +174,11 @@ def difference_text(each: FirstDifference) -> str:
     ours = fields_of(each.recorded or {})
     theirs = fields_of(each.fork or {})
     if each.kind == "missing":
-        return f"{what} {ours} is missing"
+        return f"{f'{what} {ours}'.rstrip()} is missing"
     if each.kind == "new":
-        return f"{what} {theirs} is new"
+        return f"{f'{what} {theirs}'.rstrip()} is new"
     if each.kind == "moved":
-        return f"{what} {theirs} comes {each.moved_by:+.3f} s from where it was"
+        return f"{f'{what} {theirs}'.rstrip()} comes {moved_text(each.moved_by)}"
     return f"{what} is {theirs}, was {ours}"
 
 

@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+FOLDED = {"action", "arguments", "error", "event", "from", "reason", "state"}  # titles of texts
+FOLDED |= {"time", "since", "taken"}  # these between date and time
+FOLDED_WIDTH = 13  # characters in a line, at least
+
 _json = msgspec.json.Encoder().encode
 
 
@@ -33,20 +37,35 @@ def fields_of(values: dict[str, object]) -> str:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on a terminal; elsewhere one line per row, separated by tabs."""
+    """A table on a terminal; elsewhere one line per row, separated by tabs.
+
+    Nothing is cut. Columns of text are folded to the width of the terminal; ids, names and numbers
+    stay on one line, because they are copied into the next command.
+    """
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(row))
         return
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*titles, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
+    cells = [list(row) for row in rows]
+    if not cells:
+        click.echo("none")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    width = 3 * len(titles) - 1  # what is between the columns and around them
+    for title, column in zip(titles, zip(titles, *cells, strict=True), strict=True):
+        folded = title in FOLDED
+        table.add_column(title, overflow="fold", no_wrap=not folded)
+        longest = max(cell_len(cell) for cell in column)
+        width += min(longest, FOLDED_WIDTH) if folded else longest
+    for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    Console(width=max(Console().width, width)).print(table)
 
 
 def print_fields(title: str, values: dict[str, object]) -> None:

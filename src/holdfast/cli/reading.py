@@ -35,6 +35,7 @@ ACTIONS_AT_ONCE = 1_000
 @click.option("--from", "beginning", metavar="KEY", default="", help="Begin the list here.")
 @click.option("--at", metavar="TIME", help="As it was then: folds the history again.")
 @click.option("--fleet", metavar="FLEET", help="The code to fold it with, for --at.")
+@click.option("--snapshots", metavar="URL", help="For --at; beside the data unless given.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @engine_option
 def state(
@@ -47,6 +48,7 @@ def state(
     as_json: bool,
     at: str | None,
     fleet: str | None,
+    snapshots: str | None,
 ) -> None:
     """Show the committed state of one agent, or of all agents of a class.
 
@@ -67,7 +69,15 @@ def state(
             return
         name, key = agent_and_key(agent)
         code = partial(_load, fleet, f"{name}/{key}")
-        found = live.state(name, key, after=receipt, timeout=timeout, at=time_of, fleet=code)
+        found = live.state(
+            name,
+            key,
+            after=receipt,
+            timeout=timeout,
+            at=time_of,
+            fleet=code,
+            snapshots=snapshots,
+        )
     if found is None and at is not None:
         click.echo(f"holdfast: {name}/{key} was not there at {at}", err=True)
         click.get_current_context().exit(1)

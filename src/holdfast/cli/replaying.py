@@ -15,20 +15,31 @@ from holdfast.errors import UsageError
 from holdfast.runtime.replaying.comparing import Difference, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.running import compare_all, partitions
+from holdfast.runtime.snapshots.beginnings import snapshots_at
 
 
 @click.command()
 @click.argument("fleet")
 @click.option("--agent", metavar="AGENT/KEY", help="Only this agent: far quicker.")
 @click.option("--until", "end", metavar="TIME|POSITION", help="Stop there.")
+@click.option(
+    "--snapshots", metavar="URL", help="Where snapshots are; beside the data unless given."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per partition.")
 @engine_option
-def replay(url: str, fleet: str, agent: str | None, end: str | None, as_json: bool) -> None:
+def replay(
+    url: str,
+    fleet: str,
+    agent: str | None,
+    end: str | None,
+    snapshots: str | None,
+    as_json: bool,
+) -> None:
     """Fold the recorded inputs again with the code of FLEET, and compare.
 
     Every commit is compared by the sum of its states, and by its timers, actions, messages and dead
-    letters; at the end every agent by value. Exits 1 at a difference, and names the first. Reads
-    only, also beside a running fleet.
+    letters; at the end every agent by value. Exits 1 at a difference, and names the first. Where
+    retention has cut history off it begins at a snapshot. Reads only, also beside a running fleet.
 
     \b
     holdfast replay fleet.py
@@ -39,12 +50,12 @@ def replay(url: str, fleet: str, agent: str | None, end: str | None, as_json: bo
     if url.startswith("memory:"):
         raise UsageError("memory: keeps no history: give sqlite:PATH")
     until, only = _until(end)
-    outcomes = list(_outcomes(url, fleet, agent, until, only))
+    outcomes = list(_outcomes(url, fleet, agent, until, only, snapshots))
     for outcome in outcomes:
         if as_json:
             print_json(outcome)
         else:
-            _print(outcome)
+            _print(outcome, agent)
     if any(outcome.difference is not None for outcome in outcomes):
         click.get_current_context().exit(1)
     for outcome in outcomes:
@@ -62,7 +73,7 @@ def _until(text: str | None) -> tuple[Until, int | None]:
 
 
 def _outcomes(
-    url: str, fleet: str, agent: str | None, until: Until, only: int | None
+    url: str, fleet: str, agent: str | None, until: Until, only: int | None, snapshots: str | None
 ) -> Iterable[Outcome]:
     from holdfast.runtime.loading import load_fleet
 
@@ -72,21 +83,26 @@ def _outcomes(
         if agent is not None:
             from holdfast.runtime.replaying.moments import compare_agent
 
-            return compare_agent(engine, loaded, *agent_and_key(agent), until)
+            with snapshots_at(snapshots, engine) as store:
+                return compare_agent(engine, loaded, *agent_and_key(agent), until, store)
         numbers = partitions(engine, until, only)
     finally:
         engine.close()
-    return compare_all(fleet, url, numbers, until)
+    return compare_all(fleet, url, numbers, until, snapshots)
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: Outcome, alone: str | None) -> None:
     if outcome.begins:
         return
     name = f"partition {outcome.partition}"
     if outcome.difference is None:
         what = [f"{outcome.events:,} events", f"{outcome.fired:,} timers and expiries"]
-        what += [f"{outcome.sums:,} of {outcome.commits:,} commits by their sums"]
-        what += [f"{outcome.agents:,} agents"] if outcome.agents else []
+        if alone is None:
+            what += [f"{outcome.sums:,} of {outcome.commits:,} commits by their sums"]
+            what += [f"{outcome.agents:,} agents"] if outcome.agents else []
+        elif outcome.agents:
+            what += [f"the state of {alone}"]
+        what += [f"from {outcome.since} on"] if outcome.since else []
         click.echo(f"{name}: equal: {', '.join(what)}")
         return
     _print_difference(name, outcome.difference)

@@ -22,8 +22,8 @@ from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
-from holdfast.runtime.snapshots.running import default_store
 from holdfast.runtime.snapshots.snapshotter import PACE
+from holdfast.runtime.snapshots.store import default_store
 
 
 @click.command()
@@ -41,8 +41,8 @@ from holdfast.runtime.snapshots.snapshotter import PACE
 @click.option(
     "--snapshots",
     metavar="URL",
-    help="Where snapshots go: file:PATH or s3://bucket/prefix; beside the data unless given, or "
-    "none.",
+    help="Where snapshots go: file:PATH, s3://bucket/prefix or none; to the archive or else beside "
+    "the data unless given.",
 )
 @click.option("--snapshot-events", type=click.IntRange(1), default=PACE.events, show_default=True)
 @click.option(
@@ -91,7 +91,7 @@ def run(
         return
     helpers = [_shipper(url, archive, archive_seconds)] if archive is not None else []
     if snapshots != "none":
-        store = snapshots or default_store(parse(url).root)
+        store = snapshots or archive or default_store(parse(url).root)
         helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
     _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +35,7 @@ def store_option(command: Command) -> Command:
 def _opened(store: str | None, url: str) -> Iterator[SnapshotStore]:
     from holdfast.blob.urls import open_blob
     from holdfast.engine.urls import parse
-    from holdfast.runtime.snapshots.running import default_store
-    from holdfast.runtime.snapshots.store import SnapshotStore
+    from holdfast.runtime.snapshots.store import SnapshotStore, default_store
 
     blob = open_blob(store or default_store(parse(url).root))
     try:
@@ -113,7 +113,7 @@ def list_snapshots(url: str, store: str | None, as_json: bool) -> None:
                 )
             )
     if not as_json:
-        print_table(("name", "fleet", "taken", "partitions", "events folded", "bytes"), rows)
+        print_table(("name", "fleet", "taken", "partitions", "events", "bytes"), rows)
 
 
 @snapshot.command("verify")
@@ -261,7 +261,8 @@ def _restore(
     request = Request(Path(target), name, point, partitions, loaded, url)
     done = restore_to(store, request, faults_from_environment())
     click.echo(
-        f"{done.manifest.fleet} is in {target}: {done}; run it with --engine sqlite:{target}"
+        f"{done.manifest.fleet} is in {target}: {done}; to run it: holdfast run "
+        f"{fleet or 'FLEET'} --data {target}"
     )
 
 
@@ -272,6 +273,8 @@ def _point(store: SnapshotStore, until: str, url: str | None) -> Point:
 
     place = parse_place(until)
     if isinstance(place, float):
+        if place > time.time():
+            raise UsageError(f"--until {until}: in the future: leave it out for all there is")
         return Point(place)
     partition = place.partition
     if partition is None:

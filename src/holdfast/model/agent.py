@@ -81,7 +81,7 @@ class AgentMeta(HoldfastMeta):
         _check_options(body, {**options, "compiled": keywords.get("compiled", False)})
         handlers = collect(body, cls.__bases__)
         types = {each.name: each.type for each in msgspec.structs.fields(cls)}  # type: ignore[arg-type]
-        schema = schema_of(cls, cls.kind, body, options)
+        schema = schema_of(cls, type(cls).kind, body, options)
         mode_field, modes = mode_field_of(cls.__name__, types, handlers)
         return AgentDefinition(
             name=schema.name,

@@ -23,6 +23,7 @@ from holdfast.model.keys import shortened
 
 CALLS_PER_AGENT_MAX = 1_000
 ARGUMENTS_BYTES_MAX = 1024 * 1024
+RETRIES_MAX = 1_000_000
 CALL_NOTE = "__holdfast_call__"  # where `call` leaves its options
 ID_PARAMETER = "call_id"  # a function with a parameter of this name gets the call's id
 
@@ -139,8 +140,12 @@ def check_call(function: object, arguments: Sequence[object], reply: object) -> 
 def check_patience(name: str, timeout: object, retries: object, backoff: object) -> None:
     if not _is_number(timeout) or not 0.0 < cast(float, timeout) < math.inf:
         raise UsageError(f"ctx.call of {name} with timeout={timeout!r}: give seconds above 0")
-    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise UsageError(f"ctx.call of {name} with retries={retries!r}: give 0, 1, 2, …")
+    whole = isinstance(retries, int) and not isinstance(retries, bool)
+    if not whole or not 0 <= cast(int, retries) <= RETRIES_MAX:
+        raise UsageError(
+            f"ctx.call of {name} with retries={shortened(retries)}: give 0, 1, 2, …, "
+            f"{RETRIES_MAX:,} at most"
+        )
     if not _is_number(backoff) or not 0.0 <= cast(float, backoff) < math.inf:
         raise UsageError(f"ctx.call of {name} with backoff={backoff!r}: give seconds from 0 up")
 

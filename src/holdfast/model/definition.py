@@ -127,7 +127,7 @@ class HoldfastMeta(msgspec.StructMeta):
                 )
 
     def _define(cls, body: Body, keywords: Mapping[str, object]) -> Definition:
-        schema = schema_of(cls, cls.kind, body, {})
+        schema = schema_of(cls, type(cls).kind, body, {})
         return Definition(schema.name, schema.kind, schema, body.place())
 
     __holdfast__: Definition

@@ -45,7 +45,7 @@ class ActionMeta(HoldfastMeta):
         check_choice(body, "priority", priority, get_args(Priority))
         seconds = None if expires is None else float(expires)  # type: ignore[arg-type]
         options = {"expires": seconds, "priority": priority}
-        schema = schema_of(cls, cls.kind, body, options)
+        schema = schema_of(cls, type(cls).kind, body, options)
         return Definition(schema.name, schema.kind, schema, body.place(), **options)  # type: ignore[arg-type]
 
 

@@ -102,11 +102,13 @@ class Live(Handle):
         after: Receipt | None = None,
         timeout: float = SEND_SECONDS,
         at: float | datetime | None = None,
+        snapshots: str | None = None,
     ) -> A | MaybeNone:
         """The committed state, or None if there is none. With `after`, those events included.
 
         With `at` (seconds since 1970, or a datetime), as it was then: the recorded history is
-        folded again, with the handlers of this program.
+        folded again, with the handlers of this program. Where retention has cut it off, from a
+        snapshot on: of the store with the URL `snapshots`, or beside the data.
         """
         check_key(key)
         name = self._sending.name_of(agent)
@@ -115,7 +117,8 @@ class Live(Handle):
         if at is None:
             record = self._reading.record(name, key)
         else:
-            record = state_at(lambda: (self._fleet, self._codebook), self._engine, name, key, at)
+            code = self._fleet, self._codebook
+            record = state_at(lambda: code, self._engine, name, key, at, snapshots)
         return None if record is None else cast(A, self._object(record.schema, record.state))
 
     def states(self, agent: type[A]) -> Iterator[tuple[str, A]]:

@@ -202,11 +202,13 @@ class UntypedLive(Handle):
         timeout: float = SEND_SECONDS,
         at: float | None = None,
         fleet: Callable[[], FleetModel] | None = None,
+        snapshots: str | None = None,
     ) -> AgentState | None:
         """The committed state, or None. With `after`, one that includes those events.
 
         With `at`, as it was at that time; unless the agent has not changed since, `fleet` has to
-        give the code that folds its history again.
+        give the code that folds its history again; `snapshots` is where they are, if not beside
+        the data.
         """
         self.names.check_agent(agent)
         check_key(key)
@@ -224,7 +226,7 @@ class UntypedLive(Handle):
             codebooks.append(codebook_of(loaded, self._engine.catalog.schemas()))
             return loaded, codebooks[0]
 
-        record = state_at(code, self._engine, agent, key, at)
+        record = state_at(code, self._engine, agent, key, at, snapshots)
         if record is None or not codebooks:
             return None if record is None else self._state(record)
         values = UntypedReader(codebooks[0].schema_of(record.schema)).row(record.state)

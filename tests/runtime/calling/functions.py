@@ -125,6 +125,11 @@ def sleep_with_a_child(file: str) -> Told:
     return Told("")
 
 
+def die_with_a_child(file: str) -> Told:
+    Path(file).write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+    os._exit(3)
+
+
 def large(size: int) -> Told:
     return Told("x" * size)
 

@@ -144,13 +144,15 @@ def test_a_success_after_failures_is_a_success() -> None:
     assert rig.client() == Client(told=["clients/Client/a/1/call1"])
 
 
-def test_what_would_only_happen_again_is_not_tried_again() -> None:
+def test_what_would_only_happen_again_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has it too: an agent without a handler for CallFailed would hide it."""
     rig = Rig()
     rig.please("a", "tell", "x", retries=5)
     rig.turn()
     rig.hands.end(1, "too-large", again=False)
     rig.turn()
     assert rig.reasons() == [("too-large", 1)]
+    assert caplog.messages[0].startswith("call clients/Client/a/1/call1: too-large: ")
 
 
 def test_a_lost_attempt_does_not_count() -> None:

@@ -195,7 +195,7 @@ def test_a_program_that_opens_its_fleet_at_import_is_told_what_to_do(
 ) -> None:
     program(tmp_path, "main()\n")
     done = run(*words, folder=tmp_path)
-    assert 'open the fleet under `if __name__ == "__main__":`' in done.stdout, done
+    assert 'open the fleet under `if __name__ == "__main__":` (program.py' in done.stdout, done
 
 
 def test_whatever_is_in_the_path_of_modules_does_no_harm(tmp_path: Path) -> None:

@@ -228,3 +228,10 @@ def test_a_function_that_forks_is_told_once_and_its_copy_is_no_host(bench: Bench
     assert bench.text(f.fork, "one") == "one parent"
     for number in range(20):
         assert bench.text(f.tell, f"after {number}") == f"after {number}"
+
+
+def test_one_that_ended_leaves_nothing_it_has_started(tmp_path: Path) -> None:
+    with processes() as bench:
+        assert bench.run(f.die_with_a_child, str(tmp_path / "pid")).reason == "died"
+        grandchild = int((tmp_path / "pid").read_text())
+        wait_until(lambda: gone([grandchild]), 5.0, "the grandchild ends too")

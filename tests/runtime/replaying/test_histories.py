@@ -1,7 +1,8 @@
 """Goal: whatever happened to a fleet, its recorded history folded again comes out as it was.
 
 Runs are those of the oracle's own tests: workers are killed in commits, come back as zombies, have
-wrong clocks, fold alone, condemn events; operators pause, resume and redrive; frames are cut.
+wrong clocks, fold alone, condemn events; operators pause, resume and redrive; frames are cut. Calls
+are answered, fail, are answered twice or late; actions are compensated, some twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from holdfast.stepping.commit import Record
 from tests.runtime.replaying.yards import (
     codebook,
     commits_of,
+    entries_of,
     random_yard,
     rescaled_yard,
     states_after,
@@ -41,6 +43,22 @@ def test_every_commit_and_every_agent_comes_out_as_it_was(seed: int) -> None:
         assert outcome.events == engine.view(number).head().position
 
 
+def test_these_histories_have_it_all() -> None:
+    runs = [*map(random_yard, range(4)), rescaled_yard(0)]
+    every = [
+        c for run in runs for number in partitions(run.engine) for c in commits_of(run, number)
+    ]
+    inputs = [e for run in runs for n in partitions(run.engine) for e in entries_of(run.engine, n)]
+    replies = [entry for entry in inputs if entry[0] == "reply"]
+    asked = [entry for entry in inputs if entry[1] == "compensate"]
+    assert len(replies) > sum(len(commit.closed) for commit in every) > 0, "some came too late"
+    assert {name for _, name in replies} == {"Routed", "Audited", "CallFailed"}
+    answers = [answer.text for commit in every for answer in commit.answers]
+    assert len(asked) > sum(len(commit.undone) for commit in every) > 0
+    assert any("compensated before" in text for text in answers)
+    assert any("nobody knows where" in text for text in answers)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_also_commit_by_commit_in_bytes(seed: int) -> None:
     run = random_yard(seed)
@@ -56,6 +74,10 @@ def test_also_commit_by_commit_in_bytes(seed: int) -> None:
             assert one.issued == other.issued
             assert one.journalled == other.journalled
             assert one.redriven == other.redriven
+            assert one.undone == other.undone
+            assert one.calls == other.calls
+            assert one.closed == other.closed
+            assert one.answers == other.answers
             assert [out.frame for out in one.outgoing] == [out.frame for out in other.outgoing]
         assert replay.stepper.sent_next == history.view.sent_next()
 

@@ -151,7 +151,7 @@ def test_what_retention_has_cut(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="before the history"):
             world.live.state(Walker, "w-1", at=start)
         kept = world.clock.wall - 3.0
-        with pytest.raises(UsageError, match="the agent is older than that"):
+        with pytest.raises(UsageError, match="the agent is older than what is kept"):
             world.live.state(Walker, "w-1", at=kept)
         # One that was born since can be told: all of its inputs are there.
         world.live.send(Walker, "w-9", Step())

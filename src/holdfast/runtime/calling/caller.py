@@ -261,6 +261,8 @@ class Caller:
         else:
             failure = _failure(work.call, outcome.reason, outcome.error, work.attempts)
             self._reply(work, failure)
+            if outcome.reason != "circuit-open":  # the failures that opened it have been told
+                _log.warning("call %s: %s: %s", work.call.id, outcome.reason, failure.error)
 
     def _take_due(self) -> bool:
         now = self._clock()

@@ -87,13 +87,24 @@ class Child:
 
     def ended(self) -> str | None:
         """How it ended, in words; None while it runs."""
-        code = self._process.poll()
-        if code is None:
+        if not self._has_ended():
             return None
+        self.kill()  # what it has left running
+        code = self._process.wait()
         if code < 0:
             names = {each.value: each.name for each in signal.Signals}
             return f"its process was ended by {names.get(-code, f'signal {-code}')}"
         return f"its process ended with exit code {code}"
+
+    def _has_ended(self) -> bool:
+        """Without reaping it."""
+        if self._process.returncode is not None:
+            return True
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            return os.waitid(os.P_PID, self.pid, look) is not None
+        except ChildProcessError:
+            return self._process.poll() is not None  # the program reaps whatever ends itself
 
     def descriptors(self) -> Sequence[tuple[int, bool]]:
         """What to wait on, and whether for room to write as well."""
@@ -101,7 +112,7 @@ class Child:
 
     def kill(self) -> None:
         """It and what it has started. Not reaped yet, its number can be nobody else's."""
-        if self._process.poll() is None:
+        if self._process.returncode is None:
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except ProcessLookupError:

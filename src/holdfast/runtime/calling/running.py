@@ -124,7 +124,7 @@ def text_of(error: BaseException) -> str:
     except Exception:
         text = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if "/holdfast/runtime/calling/" not in each.filename]
+    own = [each for each in frames if "/holdfast/runtime/" not in each.filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     whole = shorten(text, CALL_ERROR_LENGTH_MAX - len(place)) + place
     return whole.encode(errors="replace").decode()  # names of files may be no text

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.runtime.forking.comparing import KINDS
 from holdfast.runtime.forking.plots import Bar, over_time, pairs, stacked
-from holdfast.runtime.forking.report import FirstDifference, Report
+from holdfast.runtime.forking.report import FirstDifference, Report, moved_text
 
 AGENTS_SHOWN = 20
 
@@ -173,7 +173,7 @@ def _first(each: FirstDifference) -> str:
         "missing": f"<code>{ours}</code>",
         "new": f"<code>{theirs}</code>",
         "changed": f"<code>{ours}</code> → <code>{theirs}</code>",
-        "moved": f"<code>{theirs}</code> {each.moved_by:+.3f} s",
+        "moved": f"<code>{theirs}</code> {moved_text(each.moved_by)}",
     }[each.kind]
     marks = {"both": " ", "recorded": "−", "fork": "+"}
     leads = "".join(

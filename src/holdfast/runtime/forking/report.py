@@ -49,6 +49,10 @@ class FirstDifference(msgspec.Struct):
     led_by: list[Lead] = []
 
 
+def moved_text(seconds: float) -> str:
+    return f"{abs(seconds):.3f} s {'earlier' if seconds < 0.0 else 'later'}"
+
+
 class StateRow(msgspec.Struct):
     agent: str
     field: str

@@ -20,6 +20,7 @@ from holdfast.runtime.forking.track import name_of
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.forking.workshop import Begin
 from holdfast.runtime.replaying.history import History
+from holdfast.runtime.snapshots.beginnings import is_of, snapshots_of, start_of
 from holdfast.runtime.snapshots.restoring import StoredContents, manifest_of
 from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.commit import Head, Letter, Record
@@ -38,43 +39,31 @@ BEGINNING = StartingPoint({}, "the beginning")
 
 def from_snapshot(engine: Engine, store: SnapshotStore, name: str) -> StartingPoint:
     manifest = manifest_of(store, name, engine.catalog.fleet)
-    return _from_contents(engine, StoredContents(store, manifest), f"snapshot {manifest.name}")
+    if not is_of(manifest, engine):
+        raise UsageError(
+            f"snapshot {name} is of another copy of this fleet's data: its history goes on "
+            "elsewhere"
+        )
+    return _from_contents(StoredContents(store, manifest), f"snapshot {name}")
 
 
 def newest_before(engine: Engine, store: SnapshotStore, at: float) -> StartingPoint | None:
     """The newest snapshot in which no partition is past that time; None if there is none."""
-    for listed in reversed(store.listed()):
-        manifest = store.load(listed)
-        ours = manifest.fleet == engine.catalog.fleet
-        if ours and all(entry.facts.head.now <= at for entry in manifest.partitions):
-            contents = StoredContents(store, manifest)
-            return _from_contents(engine, contents, f"snapshot {manifest.name}")
+    for manifest in reversed(list(snapshots_of(engine, store))):
+        if all(entry.facts.head.now <= at for entry in manifest.partitions):
+            return _from_contents(StoredContents(store, manifest), f"snapshot {manifest.name}")
     return None
 
 
-def _from_contents(engine: Engine, contents: Contents, what: str) -> StartingPoint:
+def _from_contents(contents: Contents, what: str) -> StartingPoint:
+    starts = {p.facts.number: start_of(contents, p, what) for p in contents.partitions}
     begins = {}
-    known = {*engine.catalog.retired, *engine.catalog.layout.numbers}
-    for part in contents.partitions:
-        facts = part.facts
-        if facts.number not in known or (
-            engine.view(facts.number).incarnation() != facts.incarnation
-        ):
-            raise UsageError(
-                f"{what} is of another copy of this fleet's data: its history goes on elsewhere"
-            )
-        letters = [(name_of(letter), letter) for letter, redriven in part.letters() if not redriven]
-        counts = {
-            other.facts.number: other.facts.sent_next.get(facts.number, 1)
-            - 1
-            - facts.marks.get(other.facts.incarnation, 0)
-            for other in contents.partitions
-        }
-        under_way = UnderWay(facts.next, counts)
-        records = list(part.records())
-        begins[facts.number] = Begin(
-            facts.head, records, letters, under_way=under_way, undone=part.undone()
-        )
+    for number, start in starts.items():
+        letters = [(name_of(letter), letter) for letter in start.letters]
+        counts = {source: other.behind[number].under_way for source, other in starts.items()}
+        under_way = UnderWay(start.behind[number].position, counts)
+        records, undone = list(start.records), list(start.undone)
+        begins[number] = Begin(start.head, records, letters, under_way=under_way, undone=undone)
     return StartingPoint(begins, what)
 
 

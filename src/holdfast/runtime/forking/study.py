@@ -31,8 +31,7 @@ from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.replaying.history import written
 from holdfast.runtime.schemas import codebook_of
-from holdfast.runtime.snapshots.running import default_store
-from holdfast.runtime.snapshots.store import SnapshotStore
+from holdfast.runtime.snapshots.store import SnapshotStore, default_store
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head
 
@@ -64,6 +63,22 @@ def study(question: Question) -> Report:
         engine.close()
 
 
+def _refuse_nothing(report: Report, question: Question) -> None:
+    """`no difference` where nothing was compared would let any candidate pass."""
+    if not report.inputs:
+        raise UsageError(
+            "nothing came in the time of this fork: there is nothing to compare; give an earlier "
+            "--from or a later --until"
+        )
+    states, letters = report.states, report.dead_letters
+    met = report.decisions or states.compared or states.unknown or letters.recorded or letters.fork
+    if question.options.agents and not met:
+        raise UsageError(
+            f"--agents {question.options.agents!r}: nobody of that name has lived in the time of "
+            "this fork: `holdfast state AGENT` lists who there is"
+        )
+
+
 class _Study:
     def __init__(self, question: Question, fleet: FleetModel, engine: Engine) -> None:
         self._question = question
@@ -87,7 +102,7 @@ class _Study:
             old = load_fleet(question.baseline)
             before = self._fork(question.baseline, old, options).outcome
             _compare(before, forked.outcome, (codebook_of(old, self._stored), codebook))
-        return make_report(
+        report = make_report(
             forked,
             fleet=self._fleet.name,
             candidate=question.candidate,
@@ -97,6 +112,8 @@ class _Study:
             leads=self._leads(forked, ends),
             start=options.start.what,
         )
+        _refuse_nothing(report, question)
+        return report
 
     def _check_times(self, now: float) -> None:
         """A fork of nothing finds no difference: whoever trusts that has to be told."""

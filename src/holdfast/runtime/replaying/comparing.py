@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.replaying.recorded import (
@@ -23,7 +24,7 @@ from holdfast.runtime.replaying.recorded import (
     messages_in,
     same_letter,
 )
-from holdfast.runtime.replaying.replay import Replay, Start, Taken
+from holdfast.runtime.replaying.replay import Behind, Replay, Start, Taken
 from holdfast.runtime.replaying.standing import Standing, first_unequal, read_standing
 from holdfast.runtime.replaying.values import Values, first_field, text_of
 from holdfast.stepping.codebook import Codebook
@@ -53,7 +54,8 @@ class Outcome(msgspec.Struct):
     commits: int = 0
     sums: int = 0  # commits whose sum was compared
     agents: int = 0  # compared at the end
-    begins: str = ""  # why it does not begin with the first event; then nothing was compared
+    begins: str = ""  # why it could not begin; then nothing was compared
+    since: str = ""  # the snapshot it began with; "": the first event
     difference: Difference | None = None
 
 
@@ -79,8 +81,14 @@ class Comparison:
         self._history = history
         self._until = until
         self._values = Values(codebook)
-        self._replay = Replay(fleet, codebook, history.layout, start)
         view = history.view
+        self._letters = {letter.id: letter for letter, _ in view.letters()}
+        condemned = {
+            letter.position: letter.error
+            for letter in self._letters.values()
+            if letter.error == CONDEMNED and letter.id >= start.head.letters_next
+        }
+        self._replay = Replay(fleet, codebook, history.layout, start, condemned=condemned)
         # Somebody may fold on: states are read as of a commit between two heads.
         self._earliest = history.end.commits
         self._committed: dict[Name, Record] = {}
@@ -88,23 +96,28 @@ class Comparison:
         if until == END:
             self._committed = {(r.agent, r.key): r for r in view.records()}
             history.end, self._standing = read_standing(view)
-        self._letters = {letter.id: letter for letter, _ in view.letters()}
         self._actions = ActionFeed(view, self._replay.head.actions_next)
         self._messages = {
-            number: MessageFeed(engine.view(number), history.layout, history.number)
+            number: MessageFeed(
+                engine.view(number),
+                history.layout,
+                history.number,
+                start.behind.get(number, Behind()),
+            )
             for number in history.layout.numbers
         }
         self._suspects: dict[Name, Suspect] = {}
         self._certain: Difference | None = None  # bytes differ where that means values do
         self._unequal: set[Name] | None = None  # agents that were never as they were read
-        self.outcome = Outcome(history.number)
+        self._start = start.head
+        self.outcome = Outcome(history.number, since=start.what)
 
     def run(self) -> Outcome:
         outcome = self.outcome
         for commit in self._history.run(self._replay, self._until):
             outcome.commits += 1
-            outcome.events = commit.head.position
-            outcome.fired = commit.head.journal_next
+            outcome.events = commit.head.position - self._start.position
+            outcome.fired = commit.head.journal_next - self._start.journal_next
             found = None if self._certain else self._outputs(commit)
             self._compare_sum(commit)
             if found is not None and self._certain is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Journalled
+from holdfast.stepping.commit import Head, Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
 from holdfast.stepping.script import Firing, interleaved, read_firings
@@ -23,6 +23,12 @@ class Until(NamedTuple):
 
     position: int | None = None
     time: float | None = None
+
+    def is_before(self, head: Head) -> bool:
+        """Whether a partition that stands there has folded more than is wanted."""
+        return (self.position is not None and self.position < head.position) or (
+            self.time is not None and self.time < head.now
+        )
 
     def reached_by(self, position: int, now: float) -> bool:
         """Whether a commit that ends there may hold more than is wanted."""

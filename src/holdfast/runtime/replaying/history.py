@@ -1,6 +1,7 @@
 """What an engine has kept of a partition's inputs, and what the partition began with.
 
-History that retention has cut can not be replayed from the beginning: `complete` says why.
+History that retention has cut cannot be replayed from the beginning: `beginning` says why, and
+runtime/snapshots/beginnings.py where else a replay can begin.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class History:
         self.number = number
         self.view: View = engine.view(number)
         self.end: Head = self.view.head()
-        self._engine = engine
+        self.engine = engine
         self._slots = all_slots(engine.catalog)
 
     @property
@@ -96,7 +97,7 @@ class History:
         """
         first = generation_of(self._slots, self.number).start
         before = generation_of(self._slots, first - 1) if first else range(0)
-        parents = [self._engine.view(number) for number in before]
+        parents = [self.engine.view(number) for number in before]
         if not parents:
             return Start()
         own = self._slots[self.number]
@@ -112,12 +113,14 @@ class History:
         undone = inheritance.undone_of(own, [parent.undone() for parent in parents])
         return Start(head, {}, records, letters, undone, calls)
 
-    def start(self) -> Start | None:
-        """Where a replay can begin: None where retention has cut the beginning off.
-
-        A snapshot of the partition, as a `Start`, would do as well.
-        """
-        return self.begin() if self.first_kept() is None else None
+    def goes_on_from(self, head: Head) -> bool:
+        """Whether all that was folded behind this head of the partition is kept."""
+        if not self.view.inbox_first() <= head.position <= self.end.position:
+            return False
+        if head.journal_next == self.end.journal_next:
+            return True
+        rung = self.view.journal(head.journal_next, 1)
+        return bool(rung) and rung[0].first <= head.journal_next
 
     def beginning(self) -> str:
         """Why it does not begin with the first event, in words."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from math import inf
 
 from holdfast.engine.port import Engine
 from holdfast.engine.stamping import system_clock
@@ -18,9 +19,11 @@ from holdfast.runtime.reading import partitions_of
 from holdfast.runtime.replaying.comparing import Difference, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.history import History, written
-from holdfast.runtime.replaying.recorded import Output, actions_in, actions_of, same_letter
-from holdfast.runtime.replaying.replay import Replay, Taken
+from holdfast.runtime.replaying.recorded import Output, OwnActions, actions_in, same_letter
+from holdfast.runtime.replaying.replay import Replay, Start, Taken
 from holdfast.runtime.replaying.values import Values, first_field, text_of
+from holdfast.runtime.snapshots.beginnings import find_start, is_begun, snapshots_at, why_not
+from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Letter, Record
 
@@ -36,6 +39,8 @@ class Past:
         number: int,
         agent: str,
         key: str,
+        store: SnapshotStore | None = None,
+        by: float = inf,
     ) -> None:
         if agent not in fleet.agents:
             raise UsageError(
@@ -47,7 +52,9 @@ class Past:
         self._fleet, self._codebook = fleet, codebook
         everything = [letter for letter, _ in self.history.view.letters()]
         self._all_letters = {letter.id: letter for letter in everything}
-        start = self.history.begin()
+        found = find_start(self.history, store, by)
+        self.is_cut = found is None
+        start = found or self._without_beginning()
         own = [record for record in start.records if record[:2] == (agent, key)]
         self.start = start._replace(records=own)
         inherited = start.head.letters_next
@@ -56,20 +63,23 @@ class Past:
     def _is_own(self, letter: Letter) -> bool:
         return (letter.agent, letter.key) == (self.agent, self.key)
 
+    def _without_beginning(self) -> Start:
+        """Where retention has cut, and no snapshot helps: the agent may be younger than that."""
+        start, kept = self.history.begin(), self.history.first_kept()
+        if kept is None or kept[0] == 0:
+            return start
+        first = self.history.view.journal(0, 1)
+        fired = first[0].first if first else self.history.end.journal_next
+        return start._replace(head=start.head._replace(position=kept[0], journal_next=fired))
+
     def replay(self) -> Replay:
-        """A fresh one; where retention has cut, the agent may be younger than what is kept."""
-        start, kept = self.start, self.history.first_kept()
-        if kept is not None and kept[0] > 0:
-            first = self.history.view.journal(0, 1)
-            fired = first[0].first if first else self.history.end.journal_next
-            head = start.head._replace(position=kept[0], journal_next=fired)
-            start = start._replace(head=head)
+        """A fresh one."""
         condemned = {x.position: x.error for x in self.letters if x.error == CONDEMNED}
         return Replay(
             self._fleet,
             self._codebook,
             self.history.layout,
-            start,
+            self.start,
             only=(self.agent, self.key),
             letter_of=self._all_letters.get,
             condemned=condemned,
@@ -89,8 +99,13 @@ def state_at(
     agent: str,
     key: str,
     moment: float | datetime,
+    snapshots: str | None = None,
 ) -> Record | None:
-    """The agent as it was at a time. One that has not changed since needs no `fleet`."""
+    """The agent as it was at a time. One that has not changed since needs no `fleet`.
+
+    Where retention has cut history off, it is folded from a snapshot on: of the store with the URL
+    `snapshots`, or beside the data.
+    """
     time = moment.timestamp() if isinstance(moment, datetime) else float(moment)
     who = f"{agent}/{key}"
     if not time <= system_clock().wall:
@@ -99,16 +114,26 @@ def state_at(
     committed = engine.view(numbers[-1]).record(agent, key)
     if committed is not None and committed.updated <= time:
         return committed
-    oldest = History(engine, numbers[0])
-    first = next(oldest.frames(oldest.view.inbox_first()), None)
-    if first is None or time < first.stamp:
-        begins = "there is none" if first is None else f"it begins at {written(first.stamp)}"
-        raise UsageError(f"{who} at {written(time)}: that is before the history: {begins}")
-    return record_at(*fleet(), engine, agent, key, time)
+    lives = [History(engine, number) for number in numbers]
+    kept = (frame for life in lives for frame in life.frames(life.view.inbox_first()))
+    first = next(kept, None)
+    with snapshots_at(snapshots, engine) as store:
+        if (first is None or time < first.stamp) and not any(
+            is_begun(life, store, time) for life in lives
+        ):
+            begins = "there is none" if first is None else f"it begins at {written(first.stamp)}"
+            raise UsageError(f"{who} at {written(time)}: that is before the history: {begins}")
+        return record_at(*fleet(), engine, agent, key, time, store)
 
 
 def record_at(
-    fleet: FleetModel, codebook: Codebook, engine: Engine, agent: str, key: str, time: float
+    fleet: FleetModel,
+    codebook: Codebook,
+    engine: Engine,
+    agent: str,
+    key: str,
+    time: float,
+    store: SnapshotStore | None = None,
 ) -> Record | None:
     """The agent as it was after all that came up to `time`; None if there was none.
 
@@ -116,23 +141,23 @@ def record_at(
     committed. Otherwise nobody could say what the state was then.
     """
     for number in reversed(partitions_of(engine.catalog, key)):
-        past = Past(fleet, codebook, engine, number, agent, key)
+        past = Past(fleet, codebook, engine, number, agent, key, store, by=time)
         if past.start.head.now <= time:
             break
     who = f"{agent}/{key}"
-    kept = past.history.first_kept()
+    kept = past.history.first_kept() if past.is_cut else None
     if kept is not None and time < kept[1]:
-        raise UsageError(f"{who}: {past.history.beginning()}: give a later time")
+        raise UsageError(f"{who} at {written(time)}: {why_not(past.history, store)}")
     moment, whole = past.replay(), past.replay()
     for _ in past.history.run(moment, Until(time=time)):
         pass
     for _ in past.history.run(whole):
         pass
     found = past.difference_at_end(whole)
-    if found is not None and kept is not None:
+    if found is not None and past.is_cut:
         raise UsageError(
-            f"{who}: {past.history.beginning()}, and the agent is older than that: its state of "
-            "then cannot be made again"
+            f"{who} at {written(time)}: the agent is older than what is kept: "
+            f"{why_not(past.history, store)}"
         )
     if found is not None:
         field, committed, replayed = found
@@ -148,21 +173,34 @@ def record_at(
 
 
 def compare_agent(
-    engine: Engine, fleet: FleetModel, agent: str, key: str, until: Until = END
+    engine: Engine,
+    fleet: FleetModel,
+    agent: str,
+    key: str,
+    until: Until = END,
+    store: SnapshotStore | None = None,
 ) -> list[Outcome]:
     """One agent in every partition it has lived in, the oldest first, up to a difference."""
     from holdfast.runtime.schemas import codebook_of
 
     codebook = codebook_of(fleet, engine.catalog.schemas())
     outcomes = []
+    lived = False
     for number in partitions_of(engine.catalog, key):
-        past = Past(fleet, codebook, engine, number, agent, key)
-        if past.history.first_kept() is not None:
-            outcomes.append(Outcome(number, begins=past.history.beginning()))
+        past = Past(fleet, codebook, engine, number, agent, key, store)
+        if past.is_cut or (past.start.what and until.is_before(past.start.head)):
+            outcomes.append(Outcome(number, begins=why_not(past.history, store)))
+            lived = True
             continue
         outcomes.append(AgentComparison(past, until).run())
         if outcomes[-1].difference is not None:
             break
+        lived = lived or bool(past.start.records or outcomes[-1].events or outcomes[-1].fired)
+    if not lived and not any(outcome.difference for outcome in outcomes):
+        raise UsageError(
+            f"nothing has come to {agent}/{key}{'' if until == END else ' by then'}: there is "
+            f"nothing to compare; `holdfast state {agent}` lists who there is"
+        )
     return outcomes
 
 
@@ -174,9 +212,9 @@ class AgentComparison:
         self._until = until
         self._replay = past.replay()
         self._letters = list(past.letters)
-        own = (past.agent, past.key)
-        self._actions = actions_of(past.history.view, *own) if until == END else None
-        self._outcome = Outcome(past.history.number)
+        first = past.start.head.actions_next
+        self._actions = OwnActions(past.history.view, past.agent, past.key, first)
+        self._outcome = Outcome(past.history.number, since=past.start.what)
         self._last = Taken(0, "", "")
 
     def run(self) -> Outcome:
@@ -204,13 +242,13 @@ class AgentComparison:
         return None
 
     def _issued(self, made: list[Output]) -> Difference | None:
-        if self._actions is None:
-            return None
         for one in made:
-            recorded = next(self._actions, None)
+            recorded = self._actions.peek()
             same = recorded is not None and recorded[:3] == one[:3]
             shown = [self._shown(each) for each in (recorded, one)]
-            if not same or shown[0] != shown[1]:
+            if same and shown[0] == shown[1]:
+                self._actions.pop()
+            elif not self._actions.may_be_gone(one):
                 return self._difference("an action", *shown)
         return None
 
@@ -228,7 +266,7 @@ class AgentComparison:
         return None
 
     def _end(self) -> Difference | None:
-        left = next(self._actions, None) if self._actions is not None else None
+        left = self._actions.peek()
         if left is not None:
             return self._difference("an action", self._shown(left), None)
         if self._letters:

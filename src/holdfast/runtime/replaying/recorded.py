@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
+from math import inf
 from typing import NamedTuple, cast
 
 from holdfast.engine.port import View
 from holdfast.model.keys import Layout
+from holdfast.runtime.replaying.replay import Behind
 from holdfast.stepping.commit import Issued, Letter
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.rows import read_raw_payload
@@ -30,6 +32,7 @@ class Output(NamedTuple):
 
 
 _ACTION = ("version", "index", "now", "undoes", "why")
+_ABSENT = {"undoes": "", "why": ""}  # a frame has these columns if one of its actions is an undo
 _MESSAGE = ("agent", "key", "hops", "event_time")
 
 
@@ -43,9 +46,8 @@ def messages_in(frame: Frame) -> list[Output]:
 
 def _outputs(frame: Frame, maker: tuple[str, str], names: tuple[str, ...]) -> list[Output]:
     agents, keys = (cast(list[str], frame.values(name)) for name in maker)
-    # Whether a frame has a column may depend on other rows: what is nobody's is "" as well.
-    nothing: list[object] = [""] * frame.count
-    about = zip(*(frame.values(name) or nothing for name in names), strict=True)
+    columns = (frame.values(name) or [_ABSENT.get(name)] * frame.count for name in names)
+    about = zip(*columns, strict=True)
     rows = zip(agents, keys, about, read_raw_payload(frame), strict=True)
     return [Output(agent, key, tuple(beside), *raw) for agent, key, beside, raw in rows]
 
@@ -102,9 +104,10 @@ class MessageFeed:
     They are few against the events around them, and a frame is of one sender's partition.
     """
 
-    def __init__(self, view: View, layout: Layout, source: int) -> None:
-        self.whole = view.inbox_first() == 0
-        self._rows = self._read(view, layout, source) if self.whole else iter(())
+    def __init__(self, view: View, layout: Layout, source: int, behind: Behind) -> None:
+        self.whole = view.inbox_first() <= behind.position
+        rows = self._read(view, layout, source, behind.position) if self.whole else iter(())
+        self._rows = islice(rows, behind.under_way, None)
         self._next: Output | None = None
 
     def peek(self) -> Output | None:
@@ -117,8 +120,7 @@ class MessageFeed:
         return found
 
     @staticmethod
-    def _read(view: View, layout: Layout, source: int) -> Iterator[Output]:
-        position = 0
+    def _read(view: View, layout: Layout, source: int, position: int) -> Iterator[Output]:
         while batch := view.frames(position, EVENTS_AT_ONCE):
             for stored in batch:
                 position = stored.first + stored.count
@@ -141,9 +143,42 @@ def _comparable(letter: Letter) -> Letter:
     return letter._replace(trace="", error=error, schema=0, row=b"")
 
 
-def actions_of(view: View, agent: str, key: str) -> Iterator[Output]:
-    """The actions of one agent that retention has kept, in order."""
-    feed = ActionFeed(view, 0)
-    while (issued := feed.pop()) is not None:
-        if key.encode() in issued.frame:
-            yield from (x for x in actions_in(issued.frame) if (x.agent, x.key) == (agent, key))
+class OwnActions:
+    """The actions of one agent that are kept, in order, from the first of a commit on.
+
+    Retention takes actions by age, but events by the segment: the oldest actions may be gone that
+    kept events have made.
+    """
+
+    def __init__(self, view: View, agent: str, key: str, first: int) -> None:
+        oldest = view.actions(first, 1)
+        if not oldest:
+            self._forgotten = inf if view.head().actions_next > first else -inf
+        elif oldest[0].first > first:
+            self._forgotten = _time_of(actions_in(oldest[0].frame)[0])
+        else:
+            self._forgotten = -inf
+        self._rows = self._read(view, agent, key, first)
+        self._next: Output | None = None
+
+    def peek(self) -> Output | None:
+        if self._next is None:
+            self._next = next(self._rows, None)
+        return self._next
+
+    def pop(self) -> None:
+        self._next = None
+
+    def may_be_gone(self, made: Output) -> bool:
+        return _time_of(made) <= self._forgotten
+
+    @staticmethod
+    def _read(view: View, agent: str, key: str, first: int) -> Iterator[Output]:
+        feed = ActionFeed(view, first)
+        while (issued := feed.pop()) is not None:
+            if key.encode() in issued.frame:
+                yield from (x for x in actions_in(issued.frame) if (x.agent, x.key) == (agent, key))
+
+
+def _time_of(action: Output) -> float:
+    return cast(float, action.about[_ACTION.index("now")])

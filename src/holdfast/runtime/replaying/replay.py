@@ -31,6 +31,14 @@ from holdfast.stepping.stepper import Stepper
 EVENTS_AT_ONCE = 65_536
 
 
+class Behind(NamedTuple):
+    """Where in another partition's inbox the messages are that are sent from now on: behind a
+    position, and behind so many more that were under way."""
+
+    position: int = 0
+    under_way: int = 0
+
+
 class Start(NamedTuple):
     """What a replay begins with: nothing, or a partition as it stood at some commit."""
 
@@ -40,6 +48,8 @@ class Start(NamedTuple):
     letters: Iterable[Letter] = ()  # those that were not redriven by then
     undone: Iterable[Undone] = ()
     calls: Iterable[Call] = ()  # the open ones
+    behind: Mapping[int, Behind] = {}  # by partition that gets messages
+    what: str = ""  # as in "snapshot before-upgrade"; "": the beginning
 
 
 class Taken(NamedTuple):

@@ -17,6 +17,8 @@ from holdfast.runtime.replaying.comparing import Comparison, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.history import History, all_slots
 from holdfast.runtime.schemas import codebook_of
+from holdfast.runtime.snapshots.beginnings import find_start, snapshots_at, why_not
+from holdfast.runtime.snapshots.store import SnapshotStore
 
 
 def partitions(engine: Engine, until: Until = END, only: int | None = None) -> list[int]:
@@ -34,25 +36,35 @@ def partitions(engine: Engine, until: Until = END, only: int | None = None) -> l
     return numbers if only is None else [only]
 
 
-def compare(engine: Engine, fleet: FleetModel, number: int, until: Until = END) -> Outcome:
+def compare(
+    engine: Engine,
+    fleet: FleetModel,
+    number: int,
+    until: Until = END,
+    store: SnapshotStore | None = None,
+) -> Outcome:
     """One partition, here."""
     history = History(engine, number)
-    start = history.start()
-    if start is None:
-        return Outcome(number, begins=history.beginning())
+    start = find_start(history, store)
+    if start is None or (start.what and until.is_before(start.head)):
+        return Outcome(number, begins=why_not(history, store))
     codebook = codebook_of(fleet, engine.catalog.schemas())
     return Comparison(fleet, codebook, engine, history, start, until).run()
 
 
 def compare_all(
-    reference: str, url: str, numbers: Sequence[int], until: Until = END
+    reference: str,
+    url: str,
+    numbers: Sequence[int],
+    until: Until = END,
+    snapshots: str | None = None,
 ) -> Iterator[Outcome]:
     """Outcomes in the order of `numbers`, each as soon as those before it are there."""
     processes = min(len(numbers), os.cpu_count() or 1)
     # Spawned: a fork would copy connections of SQLite, which must not be used in two processes.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context) as pool:
-        jobs = [pool.submit(_work, reference, url, number, until) for number in numbers]
+        jobs = [pool.submit(_work, reference, url, n, until, snapshots) for n in numbers]
         try:
             for job in jobs:
                 yield job.result()
@@ -63,10 +75,11 @@ def compare_all(
             ) from None
 
 
-def _work(reference: str, url: str, number: int, until: Until) -> Outcome:
+def _work(reference: str, url: str, number: int, until: Until, snapshots: str | None) -> Outcome:
     fleet = load_fleet(reference)
     engine = open_engine(url, fleet.name)
     try:
-        return compare(engine, fleet, number, until)
+        with snapshots_at(snapshots, engine) as store:
+            return compare(engine, fleet, number, until, store)
     finally:
         engine.close()

@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.archiving.archive import Archive
 from holdfast.runtime.archiving.shipper import Shipper
+from holdfast.runtime.replaying.history import written
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.snapshots.forwarding import Forward, Point
 from holdfast.runtime.snapshots.logs import ArchiveLog, DirectoryLog, Log
@@ -108,12 +109,17 @@ def _choose(store: SnapshotStore, request: Request, log: Log | None) -> Manifest
             if fleet is not None:
                 store.check_fleet(manifest, fleet)
             return manifest
-    if not listed:
-        raise UsageError(f"{store.blob.url}: there are no snapshots: check the URL")
-    raise UsageError(
-        f"{store.blob.url}: all snapshots were taken after that point: there is nothing to begin "
-        "with"
-    )
+    if listed:
+        raise UsageError(
+            f"{store.blob.url}: all snapshots were taken after that point, the oldest at "
+            f"{written(store.load(listed[0]).latest)}: give a later one"
+        )
+    if log is not None:
+        raise UsageError(
+            f"{store.blob.url}: has a log but no snapshot to begin with: name the place that has "
+            "both; `holdfast run` brings them to one if --archive and --snapshots are the same URL"
+        )
+    raise UsageError(f"{store.blob.url}: there are no snapshots: check the URL")
 
 
 def _is_before(manifest: Manifest, point: Point) -> bool:
@@ -175,4 +181,5 @@ def ship_once(engine: Engine, blob: Blob) -> str:
         pass
     if shipper.trouble:
         raise HoldfastError(shipper.trouble)
-    return str(shipper.lag())
+    lag = shipper.lag()
+    return str(lag) if lag.events else "every event is archived"

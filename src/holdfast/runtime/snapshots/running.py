@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
 from holdfast.blob.urls import open_blob
 from holdfast.engine.urls import open_engine
@@ -15,11 +14,6 @@ from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 NICENESS = 10  # on a busy machine the workers come first
-
-
-def default_store(root: Path) -> str:
-    """Beside the data: against mistakes, not against the loss of the disk."""
-    return f"file:{root / 'snapshots'}"
 
 
 def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:

@@ -7,6 +7,7 @@ any more (retention.py).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.blob.port import Blob
@@ -21,6 +22,11 @@ class Listed(NamedTuple):
     @property
     def object(self) -> str:
         return f"snapshots/{self.number:08d}.{self.name}"
+
+
+def default_store(root: Path) -> str:
+    """Beside the data: against mistakes, not against the loss of the disk."""
+    return f"file:{root / 'snapshots'}"
 
 
 class SnapshotStore:
