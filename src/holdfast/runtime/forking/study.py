@@ -95,7 +95,6 @@ class _Study:
         self._check_times(max(head.now for head in ends.values()))
         options = replace(options, ends=ends, start=self._start())
         forked = self._fork(question.candidate, self._fleet, options)
-        self._check_anything(forked)
         codebook = codebook_of(self._fleet, self._stored)
         before: Outcome | None = None
         if question.baseline is not None:
@@ -125,19 +124,6 @@ class _Study:
             )
         if begin is not None and until < begin:
             raise UsageError(f"--until {written(until)} is before --from {written(begin)}")
-
-    def _check_anything(self, forked: Forked) -> None:
-        outcome, agents = forked.outcome, self._question.options.agents
-        if forked.until < forked.since and self._question.options.until < forked.since:
-            raise UsageError(
-                f"--until {written(forked.until)}: the fork begins at {written(forked.since)}: "
-                "give a time after that"
-            )
-        states = outcome.states.compared or outcome.states.unknown
-        if agents and not (states or outcome.totals or any(outcome.letters)):
-            raise UsageError(
-                f"--agents {agents}: nobody of these names has left anything to compare"
-            )
 
     def _start(self) -> StartingPoint:
         question, engine = self._question, self._engine
