@@ -61,7 +61,7 @@ def _colours(counts: dict[str, list[int]]) -> list[str]:
 
 def _grid(left: int, plot_height: int, most: int) -> str:
     lines = []
-    for share in (0.0, 0.5, 1.0):
+    for share in (0.0, 0.5, 1.0) if most % 2 == 0 else (0.0, 1.0):  # counts have no halves
         y = 10 + plot_height * (1 - share)
         lines.append(
             f'<line x1="{left}" x2="{WIDTH - 6}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
@@ -125,5 +125,7 @@ def _svg(height: int, shapes: Sequence[str], label: str) -> str:
 
 
 def _clock(seconds: float, resolution: float) -> str:
-    form = "%H:%M:%S" if resolution < 60.0 else "%m-%d %H:%M"
-    return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    if resolution < 1.0:
+        return moment.strftime("%H:%M:%S.%f")[:-4]  # hundredths
+    return moment.strftime("%H:%M:%S" if resolution < 60.0 else "%m-%d %H:%M")
