@@ -14,8 +14,8 @@ from holdfast.cli.options import engine_option
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
 from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
-from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
 from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet

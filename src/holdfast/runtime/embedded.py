@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
 
-from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.archiving.running import Archiver
 from holdfast.runtime.calling.thread import CallerThread
 from holdfast.runtime.repeating import Repeating, keep_house
-from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Snapshotter
-from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from holdfast.runtime.archiving.running import Archiver
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -46,10 +47,7 @@ class Embedded:
             self._thread.start()
             parts.callback(self._stop_worker)
             if snapshots is not None:
-                blob = open_blob(snapshots)
-                parts.callback(blob.close)
-                snapshotter = Snapshotter(engine, SnapshotStore(blob))
-                parts.callback(Repeating("snapshots", snapshotter.tick, LOOK_SECONDS).stop)
+                parts.enter_context(_snapshots(engine, snapshots))
             self._parts = parts.pop_all()
 
     def _run(self) -> None:
@@ -76,3 +74,19 @@ class Embedded:
 
     def stop(self) -> None:
         self._parts.close()
+
+
+@contextmanager
+def _snapshots(engine: Engine, url: str) -> Iterator[None]:
+    # Imported by those who want it: a worker has to start quickly, and needs none of this.
+    from holdfast.blob.urls import open_blob
+    from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Snapshotter
+    from holdfast.runtime.snapshots.store import SnapshotStore
+
+    with closing(open_blob(url)) as blob:
+        snapshotter = Snapshotter(engine, SnapshotStore(blob))
+        repeating = Repeating("snapshots", snapshotter.tick, LOOK_SECONDS)
+        try:
+            yield
+        finally:
+            repeating.stop()

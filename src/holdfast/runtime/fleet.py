@@ -9,8 +9,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.archiving.running import start_archiving
-from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS
+from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.asynchronous import AsyncLive
 from holdfast.runtime.calling.targets import check_not_importing
 from holdfast.runtime.embedded import Embedded
@@ -36,6 +35,8 @@ class Fleet(FleetModel):
         as they come: at most `archive_seconds` of them are lost with the disk. With `snapshots`,
         a store too, the whole fleet is copied now and then.
         """
+        from holdfast.runtime.archiving.running import start_archiving  # a worker needs none of it
+
         check_not_importing()
         with ExitStack() as opened:
             engine = open_engine(url, self.name, create_partitions=partitions, faults=faults)

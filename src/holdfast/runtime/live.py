@@ -15,7 +15,6 @@ from holdfast.model.keys import check_key
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry
-from holdfast.runtime.replaying.moments import state_at
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
 from holdfast.runtime.world import REAL, World
@@ -117,6 +116,8 @@ class Live(Handle):
         if at is None:
             record = self._reading.record(name, key)
         else:
+            from holdfast.runtime.replaying.moments import state_at  # a worker needs none of it
+
             code = self._fleet, self._codebook
             record = state_at(lambda: code, self._engine, name, key, at, snapshots)
         return None if record is None else cast(A, self._object(record.schema, record.state))

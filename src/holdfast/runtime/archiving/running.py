@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
+from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.merging import MERGE_SECONDS, Merger
-from holdfast.runtime.archiving.shipper import ARCHIVE_SECONDS, PATIENCE_SECONDS, HoldsBack, Shipper
+from holdfast.runtime.archiving.shipper import PATIENCE_SECONDS, HoldsBack, Shipper
 from holdfast.runtime.repeating import Repeating
 
 PUTS_AT_ONCE = 8

@@ -23,7 +23,6 @@ from holdfast.runtime.archiving.archive import Archive
 from holdfast.runtime.archiving.objects import Picture, Shipment, encode, picture_name
 from holdfast.runtime.archiving.stream import Line
 
-ARCHIVE_SECONDS = 2.0
 ALARM_SECONDS = 60.0  # how often trouble that stays is told again
 PATIENCE_SECONDS = 1.0  # of one request to the store: the next tick tries again anyway
 
