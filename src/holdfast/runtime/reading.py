@@ -16,11 +16,10 @@ from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
 from holdfast.runtime.issued import issued_in
-from holdfast.runtime.replaying.feeding import rows_of
 from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.inputs import StoredFrame, rows_of
 from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.script import read_firings
 

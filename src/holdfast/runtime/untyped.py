@@ -21,7 +21,6 @@ from holdfast.model.schema import Field, Kind, Schema, UntypedReader
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry, Plain, Untyped
-from holdfast.runtime.replaying.moments import state_at
 from holdfast.runtime.routing import Router
 from holdfast.runtime.schemas import codebook_of
 from holdfast.runtime.sending import Courier, Receipt, make_parcel, numbered
@@ -225,6 +224,8 @@ class UntypedLive(Handle):
             loaded = fleet()
             codebooks.append(codebook_of(loaded, self._engine.catalog.schemas()))
             return loaded, codebooks[0]
+
+        from holdfast.runtime.replaying.moments import state_at  # most commands need none of it
 
         record = state_at(code, self._engine, agent, key, at, snapshots)
         if record is None or not codebooks:

@@ -217,3 +217,13 @@ def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
         columns = [cast(list[str], frame.values(n)) for n in ("call", "function", "arguments")]
         inputs.calls = [Answered(*row) for row in zip(*columns, strict=True)]
     return inputs
+
+
+def rows_of(stored: StoredFrame, agent: str, key: str) -> list[int]:
+    """Which rows of a frame are for one agent."""
+    if key.encode() not in stored.frame:
+        return []  # most frames, found without decoding
+    frame = Frame.decode(stored.frame)
+    agents = cast(list[str], frame.values("agent"))
+    keys = cast(list[str], frame.values("key"))
+    return [i for i, k in enumerate(keys) if k == key and agents[i] == agent]

@@ -10,9 +10,9 @@ from holdfast.engine.port import Engine, View
 from holdfast.runtime.forking.comparing import Difference
 from holdfast.runtime.forking.track import Gap
 from holdfast.runtime.reading import Plain, Untyped, partitions_of
-from holdfast.runtime.replaying.feeding import rows_of
 from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.inputs import rows_of
 from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.script import read_firings
 

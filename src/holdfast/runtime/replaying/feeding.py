@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head, Journalled
-from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs, rows_of
 from holdfast.stepping.script import Firing, interleaved, read_firings
 
 Agent = tuple[str, str]  # class, key
@@ -148,13 +147,3 @@ class FiringFeed:
         while (firing := self._peek()) is not None and firing.position < position:
             found.append(self._pop())
         return found
-
-
-def rows_of(stored: StoredFrame, agent: str, key: str) -> list[int]:
-    """Which rows of a frame are for one agent."""
-    if key.encode() not in stored.frame:
-        return []  # most frames, found without decoding
-    frame = Frame.decode(stored.frame)
-    agents = cast(list[str], frame.values("agent"))
-    keys = cast(list[str], frame.values("key"))
-    return [i for i, k in enumerate(keys) if k == key and agents[i] == agent]
