@@ -95,16 +95,17 @@ def strike(number: int) -> Told:
 
 def scribble(data: str) -> Told:
     """Writes to every descriptor it finds."""
-    for number in range(3, 64):
+    for name in os.listdir("/proc/self/fd"):
         try:
-            os.write(number, bytes.fromhex(data))
+            if int(name) > 2:
+                os.write(int(name), bytes.fromhex(data))
         except OSError:
             pass
     return Told("written")
 
 
 def close_all() -> Told:
-    os.closerange(0, 256)
+    os.closerange(0, max(map(int, os.listdir("/proc/self/fd"))) + 1)
     return Told("closed")
 
 
