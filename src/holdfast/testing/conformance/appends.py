@@ -182,9 +182,9 @@ class AppendConformance(Workbench):
         append(engine, parcel(["before"]))
         append(engine, large)
         append(engine, parcel(["after"]))
-        assert engine.read(0, 1, 1)[0].frame == large.encoded
-        assert engine.read(0, 2, 1)[0].frame == large.encoded, "from its middle"
-        assert engine.view(0).frames(1, 1)[0].frame == large.encoded
+        for found in (engine.read(0, 1, 1), engine.read(0, 2, 1), engine.view(0).frames(1, 1)):
+            whole = found[0].frame == large.encoded
+            assert whole, "not what was appended"  # a difference of megabytes is nothing to show
         assert inbox(engine) == ["before", "x", "y", "after"]
 
     @promise("An engine keeps, per partition, an *inbox*", "one atomic commit per partition")
