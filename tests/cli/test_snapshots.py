@@ -62,6 +62,10 @@ def test_create_list_verify_restore_delete(place: Path) -> None:
         holdfast_here("snapshot", "delete", "before-lunch", cwd=place)
         lines = holdfast_here("snapshot", "list", "--json", cwd=place).stdout.splitlines()
         assert [json.loads(line)["name"] for line in lines] == ["after-lunch"]
+        (place / "holdfast-data/snapshots/snapshots/00000001.auto-1").write_bytes(b"garbage")
+        done = holdfast_here("snapshot", "list", cwd=place, code=3)
+        assert done.stdout.startswith("after-lunch\t")
+        assert "snapshot auto-1: damaged" in done.stderr
     holdfast_here("doctor", "--data", "then", cwd=place)
 
 

@@ -13,7 +13,7 @@ import click
 from holdfast.cli.options import Command, engine_option
 from holdfast.cli.output import moment, print_json, print_table
 from holdfast.cli.times import parse_place
-from holdfast.errors import UsageError
+from holdfast.errors import TheirBug, UsageError
 
 if TYPE_CHECKING:
     from holdfast.model.fleet import FleetModel
@@ -85,10 +85,14 @@ def create(url: str, name: str, store: str | None) -> None:
 @engine_option
 def list_snapshots(url: str, store: str | None, as_json: bool) -> None:
     """List snapshots, the newest last."""
-    rows = []
+    rows, unreadable = [], []
     with _opened(store, url) as opened:
         for listed in opened.listed():
-            manifest = opened.load(listed)
+            try:
+                manifest = opened.load(listed)
+            except TheirBug as reason:
+                unreadable.append(reason)
+                continue
             size = sum({ref.object: ref.bytes for ref in manifest.chunks()}.values())
             position = sum(entry.facts.head.position for entry in manifest.partitions)
             if as_json:
@@ -114,6 +118,8 @@ def list_snapshots(url: str, store: str | None, as_json: bool) -> None:
             )
     if not as_json:
         print_table(("name", "fleet", "taken", "partitions", "events", "bytes"), rows)
+    if unreadable:
+        raise unreadable[0]
 
 
 @snapshot.command("verify")

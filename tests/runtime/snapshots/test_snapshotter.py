@@ -185,6 +185,28 @@ def test_old_ones_go(tmp_path: Path) -> None:
     assert bench.count == 4
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"HFSN", b"XXXX"), (b"HFSN\x01", b"HFSN\x09")], ids=["damaged", "newer"]
+)
+def test_one_that_cannot_be_read_is_no_obstacle(tmp_path: Path, old: bytes, new: bytes) -> None:
+    bench = Bench(tmp_path, Pace(events=1, keeping=Keeping(3, 0)))
+    bench.fold(1)
+    assert bench.after(60.0)
+    (name,) = bench.store.blob.list("snapshots")
+    data = bench.store.blob.get(name)
+    bench.store.blob.delete(name)
+    bench.store.blob.put_if_absent(name, data.replace(old, new, 1))
+    again = SnapshotStore(bench.store.blob)  # as after a restart, when nothing is remembered
+    pace = Pace(events=1, keeping=Keeping(3, 0))
+    snapshotter = Snapshotter(bench.engine, again, pace, bench.time)
+    for _ in range(6):
+        bench.fold(1)
+        bench.time.now += 60.0
+        assert snapshotter.tick(), snapshotter.trouble
+    assert bench.count == 1 + 3, "it is left for somebody to look at, and the others come and go"
+    assert name in bench.store.blob.list("snapshots")
+
+
 def test_a_rescaled_fleet_has_a_snapshot_at_once(bench: Bench) -> None:
     bench.engine.close_intake(bench.owner.claim)
     bench.owner.fold_all()

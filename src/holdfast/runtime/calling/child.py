@@ -65,7 +65,7 @@ class Child:
             while self._output:
                 del self._output[: self._socket.send(self._output)]
         except BlockingIOError:
-            pass
+            pass  # the rest goes with the next one
         except OSError:
             self._output.clear()  # it has ended: `ended` tells
 
@@ -77,7 +77,7 @@ class Child:
             while data := self._socket.recv(1 << 20):
                 found += self._reader.feed(data)
         except BlockingIOError:
-            pass
+            pass  # that was all for now
         except (OSError, TheirBug):
             self.kill()  # whatever speaks there is not our host
         if not all(is_of_a_child(message) for message in found):

@@ -14,7 +14,7 @@ from holdfast.blob.urls import open_blob
 from holdfast.engine.contents import Contents, PartitionContents
 from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.errors import DamagedData, NewerFormat, UsageError
+from holdfast.errors import DamagedData
 from holdfast.runtime.replaying.history import History, written
 from holdfast.runtime.replaying.replay import Behind, Start
 from holdfast.runtime.snapshots.manifest import Manifest
@@ -48,13 +48,7 @@ def is_of(manifest: Manifest, engine: Engine) -> bool:
 
 def snapshots_of(engine: Engine, store: SnapshotStore) -> Iterator[Manifest]:
     """Those of this data, the oldest first. What cannot be read is no beginning."""
-    for listed in store.listed():
-        try:
-            manifest = store.load(listed)
-        except (DamagedData, NewerFormat, UsageError):
-            continue  # the last: it was deleted a moment ago
-        if is_of(manifest, engine):
-            yield manifest
+    return (manifest for manifest in store.readable() if is_of(manifest, engine))
 
 
 def start_of(contents: Contents, part: PartitionContents, what: str) -> Start:

@@ -20,7 +20,7 @@ import msgspec
 from holdfast.blob.sealing import digest_of
 from holdfast.engine.contents import Contents, PartitionContents
 from holdfast.engine.port import Engine
-from holdfast.errors import DamagedData, TimedOut, UsageError
+from holdfast.errors import DamagedData, TheirBug, TimedOut, UsageError
 from holdfast.runtime.snapshots.chunks import Chunks, by_size, in_order, runs_of_slots
 from holdfast.runtime.snapshots.manifest import (
     AUTOMATIC,
@@ -80,7 +80,7 @@ class Creation:
                 raise UsageError(f"names that begin with {AUTOMATIC} are given by Holdfast itself")
             if any(each.name == name for each in listed):
                 raise self._store.taken(name)
-        before = self._before()
+        before = self.before()
         self._number = self._store.claim()
         self._chunks = Chunks(
             self._store.blob,
@@ -101,11 +101,11 @@ class Creation:
         took = self._monotonic() - self._started
         return Made(manifest, len(self._chunks.uploaded), self._chunks.uploaded_bytes, took)
 
-    def _before(self) -> Manifest | None:
-        """What to build on. A damaged one is no obstacle: then everything is written anew."""
+    def before(self) -> Manifest | None:
+        """What to build on. One that cannot be read is no obstacle: everything is written anew."""
         try:
             newest = self._store.newest()
-        except DamagedData as damage:
+        except TheirBug as damage:
             _log.warning("%s; the next snapshot does not build on it", damage)
             return None
         if newest is not None:

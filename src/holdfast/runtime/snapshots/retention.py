@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import DamagedData, Missing
+from holdfast.errors import Missing
 from holdfast.runtime.snapshots.manifest import AUTOMATIC
 from holdfast.runtime.snapshots.store import Listed, SnapshotStore
 
@@ -55,13 +55,7 @@ def expendable(snapshots: Iterable[tuple[Listed, float]], keeping: Keeping) -> l
 
 def retain(store: SnapshotStore, keeping: Keeping) -> list[Listed]:
     """Delete what retention lets go; what cannot be read is left for somebody to look at."""
-    found = []
-    for listed in store.listed():
-        if listed.name.startswith(AUTOMATIC):
-            try:
-                found.append((listed, store.load(listed).taken))
-            except DamagedData:
-                continue
+    found = [(Listed(each.number, each.name), each.taken) for each in store.readable()]
     gone = expendable(found, keeping)
     for listed in gone:
         store.delete(listed)

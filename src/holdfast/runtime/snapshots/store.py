@@ -7,11 +7,12 @@ any more (retention.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.blob.port import Blob
-from holdfast.errors import DamagedData, Missing, UsageError, WrongFleet
+from holdfast.errors import DamagedData, Missing, TheirBug, UsageError, WrongFleet
 from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, check_name, decode, encode
 
 
@@ -66,6 +67,14 @@ class SnapshotStore:
                 raise DamagedData(text)
             self._read[listed] = manifest
         return self._read[listed]
+
+    def readable(self) -> Iterator[Manifest]:
+        """The oldest first, without those that are damaged, just deleted or of a newer release."""
+        for listed in self.listed():
+            try:
+                yield self.load(listed)
+            except (TheirBug, UsageError):
+                continue
 
     def newest(self) -> Manifest | None:
         listed = self.listed()
