@@ -37,10 +37,12 @@ def test_random_kills_leave_the_archive_equal_to_the_inbox(
             time.sleep(chance.uniform(0.1, 0.8))
             _kill(at, victim)
         ended(at.producer)
-        # Killed between its sync and its word to the others, it leaves an append that nobody sees
-        # until the files are opened anew. The next append decides that now.
+        # Killed between its sync and its word to the others, a producer leaves an append, and a
+        # worker a commit, that nobody sees until the files are opened anew. The next append and
+        # the next commit decide that now.
         with fleet.connect(at.site.url) as live:
             live.send_many([(Bot, f"b-{n}", Ping(number=1)) for n in range(50)])
+            live.settle()
         wait_until(lambda: at.archived() == at.events(), PATIENCE_SECONDS, "all is archived")
         at.keeper.send_signal(signal.SIGTERM)
         assert at.keeper.wait(PATIENCE_SECONDS) == 0
