@@ -1,0 +1,1 @@
+"""What numba compiles. Nothing here is imported before a fleet with compiled agents folds."""
