@@ -1,0 +1,1 @@
+"""What generated kernels import. Only they, and the tests, import numba through here."""
