@@ -1,1 +1,1 @@
-"""Compiled agents: rows of one table, folded by a kernel; the rare cases on lent cells."""
+"""Compiled folding: kernels, and what drives them."""

@@ -1,1 +1,1 @@
-"""What numba compiles. Nothing here is imported before a fleet with compiled agents folds."""
+"""What generated kernels import. Only they, and the tests, import numba through here."""
