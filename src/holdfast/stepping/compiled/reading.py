@@ -1,0 +1,119 @@
+"""The events of a frame as the kernel takes them: columns, and for each event its agent's row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from holdfast.model.event import Event
+from holdfast.model.layout import NoLayout, Slot
+from holdfast.stepping.arrays import Array, Arrays, arrays_of
+from holdfast.stepping.columns import columns_of, key_codes, schema_codes
+
+if TYPE_CHECKING:
+    from holdfast.stepping.compiled.kind import CompiledKind
+    from holdfast.stepping.inputs import Inputs
+
+_UNKNOWN = 255  # the code of a class that no handler takes
+_NO_HOPS = np.zeros(1, np.int64)
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_rows = msgspec.msgpack.Decoder(list[list[object]]).decode
+
+
+class Events(NamedTuple):
+    rows: Array  # of the table, one per event
+    codes: Array  # the class of each; one for all where it is the same
+    at: Array  # where each is in the columns of its class
+    times: Array
+    hops: Array
+    columns: list[tuple[Array, ...]]  # of each class that the agent takes
+
+
+class Reader:
+    """Reads frames for one class of agents."""
+
+    def __init__(self, kind: CompiledKind) -> None:
+        self._kind = kind
+        self._codebook = kind.codebook
+        self._classes = kind.program.events
+        self._code_by_schema: dict[int, int] = {}
+        self._nothing = [self._flat(arrays_of(s, [()] * len(s), 0)) for s in self._all_slots()]
+        self._counting = np.arange(4096)
+
+    def _all_slots(self) -> list[tuple[Slot, ...]]:
+        return [self._kind.program.slots(cls) for cls in self._classes]
+
+    def read(self, inputs: Inputs) -> Events:
+        """NoLayout where a value has no place in a column: then the interpreter folds the frame."""
+        frame = inputs.frame
+        table, key_code = key_codes(frame)
+        schemas, schema_code = schema_codes(frame)
+        first, last = inputs.start, inputs.start + len(inputs)
+        part = slice(first, last)
+        rows = self._kind.table.place(*_joined(table))[key_code[part]]
+        columns = list(self._nothing)
+        numbers = []
+        for schema in schemas:
+            number = self._code_of(schema)
+            numbers.append(number)
+            if number != _UNKNOWN:
+                columns[number] = self._columns(inputs, schema, number)
+        if schema_code is None:
+            codes, at = np.array(numbers, np.uint8), self._count_to(last)[part]
+        else:
+            codes = np.array(numbers, np.uint8)[schema_code]
+            at = np.empty(len(codes), np.int64)
+            for number in set(numbers):
+                own = codes == number
+                at[own] = np.arange(np.count_nonzero(own))
+            codes, at = codes[part], at[part]
+        return Events(rows, codes, at, *self._circumstances(inputs), columns)
+
+    def _circumstances(self, inputs: Inputs) -> tuple[Array, Array]:
+        times = [inputs.stamp] if inputs.event_times is None else inputs.event_times
+        hops = _NO_HOPS if inputs.hops is None else np.array(inputs.hops, np.int64)
+        return np.array(times, np.float64), hops
+
+    def _code_of(self, schema: int) -> int:
+        if schema not in self._code_by_schema:
+            name = self._codebook.schema_of(schema).name
+            names = [cls.__name__ for cls in self._classes]
+            self._code_by_schema[schema] = names.index(name) if name in names else _UNKNOWN
+        return self._code_by_schema[schema]
+
+    def _columns(self, inputs: Inputs, schema: int, number: int) -> tuple[Array, ...]:
+        cls, slots = self._classes[number], self._kind.program.slots(self._classes[number])
+        if schema == self._codebook.id_of(cls):
+            return self._flat(columns_of(inputs.frame, schema, slots))
+        # An earlier form of the class: what it has become is known to the classes alone.
+        return self._flat(_from_objects(slots, [e for e in inputs.all_events if type(e) is cls]))
+
+    @staticmethod
+    def _flat(arrays: Sequence[Arrays]) -> tuple[Array, ...]:
+        found: list[Array] = []
+        for each in arrays:
+            found += each if isinstance(each, tuple) else (each,)
+        return tuple(found)
+
+    def _count_to(self, number: int) -> Array:
+        if number > len(self._counting):
+            self._counting = np.arange(2 * number)
+        return self._counting
+
+
+def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays]:
+    rows = _unpack_rows(_pack(events))
+    columns: list[Sequence[object]] = list(zip(*rows, strict=True))
+    return arrays_of(slots, columns or [()] * len(slots), len(rows))
+
+
+def _joined(names: Sequence[bytes]) -> tuple[Array, Array]:
+    bounds = np.zeros(len(names) + 1, np.uint32)
+    np.cumsum([len(name) for name in names], out=bounds[1:])
+    return np.frombuffer(b"".join(names), np.uint8), bounds
+
+
+__all__ = ["Events", "NoLayout", "Reader"]
