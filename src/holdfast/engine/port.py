@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import (
     Answer,
     Call,
@@ -133,7 +134,7 @@ class Loaded(NamedTuple):
     head: Head
     sent_next: dict[int, int]
     outbox: list[tuple[int, int, int, bytes]]  # destination, first, count, frame
-    records: Iterator[Record]
+    records: Iterator[Record | Block]  # in the order of applying: later ones win
     stamp: Instant = NEVER  # of the newest event in the inbox
 
 

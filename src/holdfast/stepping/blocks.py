@@ -1,0 +1,280 @@
+"""Blocks: many agents of one class as columns, which nobody takes apart on the way to the disk.
+
+A block is an encoded frame with one row per agent:
+
+    agent, schema               constants
+    key                         kind "names"; every key occurs once
+    version, updated            i64; f64 or a constant
+    cols.<schema>[.<field>]     the states, as the payloads of frames
+    timers                      a constant: [[name, [event schema ids]], …]
+    t.<k>.due, t.<k>.period     of timer k: f64, 0.0 where it is not set; or a constant
+    t.<k>.event                 codes: the schema id of its event
+    t.<k>.<schema>[.<field>]    its payload, in every row; of no meaning where it is another's
+    buckets                     opaque: 64 bits that say which buckets the keys are in
+
+A block holds only agents that have nothing beside their state but such timers. Any other is a
+Record. Nothing here needs numpy: arrays come in as anything that has a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from holdfast.errors import DamagedData
+from holdfast.model.keys import slot_of
+from holdfast.stepping.frame import Column, Frame, const, opaque
+from holdfast.stepping.record import Record
+from holdfast.stepping.rows import read_raw_payload
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # that of collections.abc came with Python 3.12
+
+BUCKETS = 64
+SLOTS_PER_BUCKET = 16
+EVERY_BUCKET = (1 << BUCKETS) - 1
+
+P = TypeVar("P", bound=Hashable)
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Block:
+    """`schema` is that of the states. Decoded when it is first looked into."""
+
+    __slots__ = ("_frame", "agent", "count", "encoded", "schema")
+
+    def __init__(self, frame: Frame, encoded: bytes | None = None) -> None:
+        self._frame = frame
+        self.agent = cast(str, frame.constant("agent"))
+        self.schema = cast(int, frame.constant("schema"))
+        self.count = frame.count
+        if not isinstance(self.agent, str) or not isinstance(self.schema, int):
+            raise DamagedData("a block does not say whose agents it holds")
+        self.encoded = frame.encode() if encoded is None else encoded
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Block:
+        return cls(Frame.decode(encoded), encoded)
+
+    @property
+    def frame(self) -> Frame:
+        return self._frame
+
+    @property
+    def buckets(self) -> int:
+        """The buckets that its keys are in, one bit for each."""
+        return int.from_bytes(self._frame.opaque("buckets"), "little")
+
+    def keys(self) -> list[str]:
+        return cast(list[str], _values(self._frame, "key"))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Block) and self.encoded == other.encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+    def __repr__(self) -> str:
+        return f"Block({self.agent}, {self.count} agents)"
+
+
+class TimerColumns(NamedTuple):
+    """One timer of all agents of a block, set or not."""
+
+    name: str
+    schemas: Sequence[int]  # of the events it may bring
+    due: Buffer | float  # f64 per row, or the same in all; 0.0 where it is not set
+    period: Buffer | float  # 0.0 where it does not repeat
+    event: Buffer | None  # u8 per row: which of `schemas`; None: the first in all
+    payloads: Mapping[int, Mapping[str, Column]]  # by schema id, as `payload_columns` makes them
+
+
+def make_block(
+    agent: str,
+    schema: int,
+    keys: Column,
+    versions: Buffer,
+    updated: Buffer | float,
+    payload: Mapping[str, Column],
+    timers: Sequence[TimerColumns] = (),
+    *,
+    buckets: int,
+) -> Block:
+    """A block from columns: `keys` of kind "names", `payload` as `payload_columns` makes it.
+
+    `versions` is i64, `updated` f64. `buckets` may have more bits than there are keys for.
+    """
+    version = _numbers("i64", versions)
+    columns = {
+        "agent": const(agent),
+        "schema": const(schema),
+        "key": keys,
+        "version": version,
+        "updated": _numbers("f64", updated),
+        **{name: column for name, column in payload.items() if name != "schema"},
+        "timers": const([[timer.name, list(timer.schemas)] for timer in timers]),
+    }
+    for place, timer in enumerate(timers):
+        columns |= _timer_columns(place, timer)
+    columns["buckets"] = opaque(buckets.to_bytes(8, "little"))
+    return Block(Frame(len(version.data) // 8, columns))
+
+
+def _timer_columns(place: int, timer: TimerColumns) -> dict[str, Column]:
+    prefix = f"t.{place}."
+    event = const(timer.schemas[0])
+    if timer.event is not None:
+        event = Column("codes", _pack([list(timer.schemas), _bytes_of(timer.event, 1)]))
+    columns = {
+        f"{prefix}due": _numbers("f64", timer.due),
+        f"{prefix}period": _numbers("f64", timer.period),
+        f"{prefix}event": event,
+    }
+    for payload in timer.payloads.values():
+        for name, column in payload.items():
+            if name.startswith("cols."):
+                columns[prefix + name.removeprefix("cols.")] = column
+    return columns
+
+
+def _numbers(kind: str, values: Buffer | float) -> Column:
+    return const(values) if isinstance(values, float) else Column(kind, _bytes_of(values, 8))
+
+
+def _bytes_of(values: Buffer, width: int) -> bytes:
+    view = memoryview(values)
+    if view.itemsize != width and not isinstance(values, bytes):
+        raise ValueError(f"a column of {view.itemsize} bytes per row, expected {width}")
+    return view.tobytes()
+
+
+def timer_frame(block: Block, place: int, schema: int) -> Frame:
+    """The payloads of one timer's events of one class as a frame with a row per agent."""
+    prefix = f"t.{place}.{schema}"
+    columns = {
+        "cols." + name.removeprefix(f"t.{place}."): column
+        for name, column in block.frame.columns.items()
+        if name == prefix or name.startswith(f"{prefix}.")
+    }
+    return Frame(block.count, {"schema": const(schema), **columns})
+
+
+def timers_of(block: Block) -> list[tuple[str, list[int]]]:
+    """Name and event schema ids of each timer that its agents may have set."""
+    found = cast(list[list[object]], block.frame.constant("timers", []))
+    return [(cast(str, name), cast(list[int], schemas)) for name, schemas in found]
+
+
+# Taking one apart.
+
+
+def records_in(block: Block) -> list[Record]:
+    """Its agents as Records, each as the interpreted agent would be stored."""
+    frame = block.frame
+    states = [state for _, state in read_raw_payload(frame)]
+    columns = zip(
+        repeat(block.agent),
+        block.keys(),
+        _values(frame, "version"),
+        repeat(block.schema),
+        states,
+        _extras(block),
+        _values(frame, "updated"),
+        strict=False,
+    )
+    return [Record(*row) for row in columns]
+
+
+def _values(frame: Frame, name: str) -> list[object]:
+    found = frame.values(name)
+    if found is None:
+        raise DamagedData(f"a block lacks its column {name!r}")
+    return found
+
+
+def _extras(block: Block) -> list[bytes]:
+    """As Extras.pack makes them."""
+    timers = timers_of(block)
+    set_by_row: list[list[object]] = [[] for _ in range(block.count)] if timers else []
+    for place, (name, schemas) in enumerate(timers):
+        due, period, event = (
+            _values(block.frame, f"t.{place}.{each}") for each in ("due", "period", "event")
+        )
+        if not any(due):
+            continue
+        rows = {id: read_raw_payload(timer_frame(block, place, id)) for id in schemas}
+        for at, when in enumerate(due):
+            if when:
+                id = cast(int, event[at])
+                row = msgspec.Raw(rows[id][at][1])
+                set_by_row[at].append((name, when, period[at], id, row))
+    if not any(set_by_row):
+        return [b""] * block.count
+    return [_pack(["", [], timers]) if timers else b"" for timers in set_by_row]
+
+
+def expanded(items: Iterable[Record | Block]) -> list[Record]:
+    """The newest image of each agent, in what is ordered from old to new; none that is gone."""
+    newest: dict[tuple[str, str], Record] = {}
+    for item in items:
+        for record in (item,) if isinstance(item, Record) else records_in(item):
+            newest[record.agent, record.key] = record
+    return [record for record in newest.values() if not record.gone]
+
+
+# Cutting one.
+
+
+def bucket_of(key: str) -> int:
+    return slot_of(key) // SLOTS_PER_BUCKET
+
+
+def mask_of(buckets: Iterable[int]) -> int:
+    mask = 0
+    for bucket in buckets:
+        mask |= 1 << bucket
+    return mask
+
+
+def buckets_in(mask: int) -> set[int]:
+    return {bucket for bucket in range(BUCKETS) if mask >> bucket & 1}
+
+
+def split_block(block: Block, part_of: Callable[[str], P]) -> dict[P, Block]:
+    """A block for each of the parts its keys are in; a predicate makes two, True and False."""
+    keys = block.keys()
+    rows: dict[P, list[int]] = {}
+    for at, key in enumerate(keys):
+        rows.setdefault(part_of(key), []).append(at)
+    if len(rows) == 1:
+        return dict.fromkeys(rows, block)
+    return {part: select_block(block, own) for part, own in rows.items()}
+
+
+def select_block(block: Block, rows: Sequence[int]) -> Block:
+    from holdfast.stepping.taking import take
+
+    frame = block.frame
+    columns = {name: take(column, block.count, rows) for name, column in frame.columns.items()}
+    picked = Frame(len(rows), columns)
+    keys = cast(list[str], picked.values("key"))
+    mask = mask_of(map(bucket_of, keys))
+    picked.columns["buckets"] = opaque(mask.to_bytes(8, "little"))
+    return Block(picked)
+
+
+def record_in(block: Block, key: str) -> Record | None:
+    """One agent of it, without the others."""
+    if key.encode() not in block.frame.opaque("key"):
+        return None
+    try:
+        at = block.keys().index(key)
+    except ValueError:
+        return None
+    return records_in(select_block(block, [at]))[0]
