@@ -50,9 +50,7 @@ def fill(slots: Iterable[Slot], record: Any, prefix: str, values: Sequence[objec
     for slot, value in zip(slots, values, strict=True):
         name = f"{prefix}{slot.name}"
         if slot.kind == "text":
-            points = np.frombuffer(
-                cast(str, value).encode("utf-32-le", "surrogatepass"), np.uint32
-            )
+            points = np.frombuffer(cast(str, value).encode("utf-32-le", "surrogatepass"), np.uint32)
             record[f"{name}__n"] = len(points)
             record[name][: len(points)] = points
         elif slot.kind == "list":
@@ -105,9 +103,7 @@ class Codec:
                 cls = each.classes[which]
                 slots = self._program.slots(cls)
                 event = cast(Event, self._object(cls, slots, record, f"t{number}_{which}_"))
-                found[each.name] = Timer(
-                    each.name, due, event, record[f"t{number}_period"].item()
-                )
+                found[each.name] = Timer(each.name, due, event, record[f"t{number}_period"].item())
         return found
 
     def put_timers(self, record: Any, timers: dict[str, Timer]) -> dict[str, Timer]:

@@ -28,13 +28,15 @@ def fits(inputs: Inputs) -> bool:
 def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
     """Fold a frame whose rows are all for this class."""
     kind.settle()
-    fold.now = kind.clock[0] = max(fold.now, inputs.stamp)
+    fold.now = max(fold.now, inputs.stamp)
+    kind.clock[0] = fold.now
     try:
         events = kind.reader.read(inputs)
     except NoLayout:
         fold.fold(inputs)
         return
     kind.make_room(len(events.rows))
+    fold.stepper.note_order()
     controls = kind.controls
     controls[0] = 0
     controls[6] = inputs.senders is not None
@@ -55,6 +57,7 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
         _fold_carefully(kind, fold, inputs, int(controls[0]), int(events.rows[controls[0]]))
         controls[0] += 1
     _keep_timers(kind)
+    fold.position = inputs.first + len(inputs)
 
 
 def _fold(kind: CompiledKind, events: Events) -> None:
@@ -116,10 +119,9 @@ def _fold_carefully(
         inputs.hops[at] if inputs.hops else 0,
         -1,
     )
-    fold.stepper.note_order()
     fold.deliver(kind.lend(row), held)
-    fold.stepper.note_order()
     kind.settle()
+    fold.stepper.note_order()
 
 
 def _keep_timers(kind: CompiledKind) -> None:

@@ -6,7 +6,7 @@ taken back before the kernel runs again. What a row cannot hold of an agent stan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,12 +15,15 @@ import numpy as np
 from holdfast.model.agent import Agent
 from holdfast.model.compiling.program import CONTROLS, COUNTS, Program
 from holdfast.model.context import Timer
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.cell import Cell, Extras, Kind
 from holdfast.stepping.codebook import Codebook
+from holdfast.stepping.compiled import storing
 from holdfast.stepping.compiled.agenda import RowAgenda
 from holdfast.stepping.compiled.codec import Codec, DoesNotFit
 from holdfast.stepping.compiled.reading import Reader
 from holdfast.stepping.compiled.table import Table
+from holdfast.stepping.record import Record
 
 _OUTPUTS_AT_FIRST = 4096
 _SCRATCH = 2**16
@@ -43,6 +46,8 @@ class Aside(NamedTuple):
 
 
 class CompiledKind(Kind):
+    compiled = True
+
     def __init__(self, cls: type[Agent], codebook: Codebook, fleet: str, kernel: Kernel) -> None:
         super().__init__(cls, codebook)
         self.program = program = kernel.program
@@ -136,11 +141,13 @@ class CompiledKind(Kind):
     def settle(self) -> None:
         """Take back what was lent."""
         for row in sorted(self._changed):
-            self._take_back(row, self._lent[row])
+            self.take(self._lent[row])
         self._changed.clear()
         self._lent.clear()
 
-    def _take_back(self, row: int, cell: Cell) -> None:
+    def take(self, cell: Cell) -> None:
+        """What a cell holds, into its row."""
+        row = cell.row
         record = self.table.rows[row]
         record["version"], record["updated"] = cell.version, cell.updated
         state = b""
@@ -200,6 +207,24 @@ class CompiledKind(Kind):
 
     def _forget_outputs(self) -> None:
         self.controls[:] = 0
+
+    def schedule(self) -> None:
+        """All timers in slots, once everything is loaded."""
+        rows = self.table.rows[: self.table.count]
+        for number in range(len(self.program.timers)):
+            due = rows[f"t{number}_due"]
+            waiting = np.flatnonzero((due != 0.0) & (rows[f"t{number}_queued"] == 0.0))
+            rows[f"t{number}_queued"][waiting] = due[waiting]
+            self.agenda.add_many(waiting, np.full(len(waiting), number), due[waiting])
+
+    def load(self, item: Record | Block) -> None:
+        storing.load(self, item)
+
+    def committed(self, now: float) -> tuple[list[Cell], Block | None]:
+        return storing.committed(self, now)
+
+    def images(self, buckets: Iterable[int]) -> Iterator[tuple[int, Block | None]]:
+        return storing.images(self, buckets)
 
     @property
     def changed_rows(self) -> np.ndarray:

@@ -53,7 +53,7 @@ class Reader:
         schemas, schema_code = schema_codes(frame)
         first, last = inputs.start, inputs.start + len(inputs)
         part = slice(first, last)
-        rows = self._kind.table.place(*_joined(table))[key_code[part]]
+        rows = self._kind.table.place_names(table)[key_code[part]]
         columns = list(self._nothing)
         numbers = []
         for schema in schemas:
@@ -108,12 +108,6 @@ def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays
     rows = _unpack_rows(_pack(events))
     columns: list[Sequence[object]] = list(zip(*rows, strict=True))
     return arrays_of(slots, columns or [()] * len(slots), len(rows))
-
-
-def _joined(names: Sequence[bytes]) -> tuple[Array, Array]:
-    bounds = np.zeros(len(names) + 1, np.uint32)
-    np.cumsum([len(name) for name in names], out=bounds[1:])
-    return np.frombuffer(b"".join(names), np.uint8), bounds
 
 
 __all__ = ["Events", "NoLayout", "Reader"]

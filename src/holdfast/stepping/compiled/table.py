@@ -36,11 +36,14 @@ class Table:
         self._make_room(self.count + count, int(self.offsets[self.count]) + len(names))
         found = np.empty(count, np.int64)
         before = self.count
-        self.count = keys.place(
-            names, bounds, self.blob, self.offsets, self._index, before, found
-        )
+        self.count = keys.place(names, bounds, self.blob, self.offsets, self._index, before, found)
         self.rows[before : self.count] = self.default[0]
         return found
+
+    def place_names(self, names: Sequence[bytes]) -> np.ndarray:
+        bounds = np.zeros(len(names) + 1, np.uint32)
+        np.cumsum([len(name) for name in names], out=bounds[1:])
+        return self.place(np.frombuffer(b"".join(names), np.uint8), bounds)
 
     def find(self, key: str) -> int | None:
         name = np.frombuffer(key.encode(), np.uint8)
