@@ -53,6 +53,9 @@ class Inputs:
     asks: bool = False
     commands: list[list[object]] | None = None
     calls: list[Answered] | None = None  # of replies
+    frame: Frame | None = None
+    start: int = 0
+    all_events: list[Event] | None = None
 
     @property
     def plain(self) -> bool:
@@ -88,6 +91,9 @@ class Inputs:
             asks=self.asks,
             commands=cut(self.commands),
             calls=cut(self.calls),
+            frame=self.frame,
+            start=self.start + start,
+            all_events=self.all_events,
         )
 
 
@@ -203,11 +209,12 @@ def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
         events=[],
         event_times=cast("list[float] | None", frame.values("event_time")),
         asks=bool(frame.constant("asks", False)),
+        frame=frame,
     )
     if origin == "control":
         inputs.commands = cast(list[list[object]], frame.values("command"))
         return inputs
-    inputs.events = cast(list[Event], read_payload(frame, codebook))
+    inputs.events = inputs.all_events = cast(list[Event], read_payload(frame, codebook))
     if origin == "message":
         names = cast(list[str], frame.values("from_agent"))
         keys = cast(list[str], frame.values("from_key"))

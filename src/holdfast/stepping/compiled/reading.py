@@ -10,10 +10,11 @@ import numpy as np
 
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout, Slot
-from holdfast.stepping.arrays import Array, Arrays, arrays_of
+from holdfast.stepping.arrays import arrays_of
 from holdfast.stepping.columns import columns_of, key_codes, schema_codes
 
 if TYPE_CHECKING:
+    from holdfast.stepping.arrays import Array, Arrays
     from holdfast.stepping.compiled.kind import CompiledKind
     from holdfast.stepping.inputs import Inputs
 
@@ -40,7 +41,7 @@ class Reader:
         self._codebook = kind.codebook
         self._classes = kind.program.events
         self._code_by_schema: dict[int, int] = {}
-        self._nothing = [self._flat(arrays_of(s, [()] * len(s), 0)) for s in self._all_slots()]
+        self._nothing = [self._flat(arrays_of(s, [()] * len(s))) for s in self._all_slots()]
         self._counting = np.arange(4096)
 
     def _all_slots(self) -> list[tuple[Slot, ...]]:
@@ -107,7 +108,7 @@ class Reader:
 def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays]:
     rows = _unpack_rows(_pack(events))
     columns: list[Sequence[object]] = list(zip(*rows, strict=True))
-    return arrays_of(slots, columns or [()] * len(slots), len(rows))
+    return arrays_of(slots, columns or [()] * len(slots))
 
 
 __all__ = ["Events", "NoLayout", "Reader"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.model.layout import Slot
-from holdfast.stepping.arrays import Array, Arrays
 from holdfast.stepping.blocks import (
     SLOTS_PER_BUCKET,
     Block,
@@ -25,6 +24,7 @@ from holdfast.stepping.frame import Column
 from holdfast.stepping.record import Record
 
 if TYPE_CHECKING:
+    from holdfast.stepping.arrays import Array, Arrays
     from holdfast.stepping.compiled.kind import CompiledKind
 
 
