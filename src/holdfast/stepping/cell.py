@@ -131,11 +131,6 @@ class Kind:
     def find(self, key: str) -> Cell | None:
         return self.cells.get(key) or self.paused.get(key)
 
-    def forget(self, cell: Cell) -> None:
-        for where in (self.cells, self.paused):
-            if where.get(cell.key) is cell:
-                del where[cell.key]
-
     def touch(self, cell: Cell, batch: int, touched: list[Cell]) -> None:
         """It has changed: the commit of this batch stores it."""
         if cell.batch != batch:
@@ -144,7 +139,9 @@ class Kind:
 
     def place(self, cell: Cell) -> None:
         """Put a cell where it belongs now; one that was never committed and is new, nowhere."""
-        self.forget(cell)
+        for where in (self.cells, self.paused):
+            if where.get(cell.key) is cell:
+                del where[cell.key]
         if cell.saved is None and cell.batch < 0:
             return
         paused = cell.extras is not None and bool(cell.extras.paused)

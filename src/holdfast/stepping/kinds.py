@@ -34,7 +34,9 @@ def compiled_among(kinds: Iterable[Kind]) -> list[CompiledKind]:
 def runs(inputs: Inputs) -> Iterator[Inputs]:
     """A frame for several classes, cut so that each part is for one."""
     start = 0
-    for _, group in groupby(inputs.agents):
+    for agent, group in groupby(inputs.agents):
         stop = start + len(list(group))
-        yield inputs.part(start, stop)
+        part = inputs.part(start, stop)
+        part.agent = agent
+        yield part
         start = stop

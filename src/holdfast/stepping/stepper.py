@@ -70,6 +70,7 @@ class Stepper:
         """Later items win."""
         self.head = head
         self.sent_next = dict(sent_next)
+        newest: dict[tuple[str, str], Record] = {}
         for item in items:
             kind = self.kinds.get(item.agent)
             if kind is None:
@@ -78,18 +79,14 @@ class Stepper:
                 cast("CompiledKind", kind).load(item)
                 continue
             for record in (item,) if isinstance(item, Record) else records_in(item):
-                self._load(kind, record)
+                newest[record.agent, record.key] = record
         for kind in self.compiled:
-            kind.schedule()
-
-    def _load(self, kind: Kind, record: Record) -> None:
-        before = kind.find(record.key)
-        if before is not None:
-            kind.forget(before)
-        if not record.gone:
-            cell = Cell(kind, record.key, record)
-            kind.place(cell)
-            self._schedule(cell)
+            kind.loaded()
+        for record in newest.values():
+            if not record.gone:
+                cell = Cell(self.kinds[record.agent], record.key, record)
+                cell.kind.place(cell)
+                self._schedule(cell)
 
     def _schedule(self, cell: Cell) -> None:
         if cell.extras is not None:

@@ -65,13 +65,16 @@ class RowAgenda:
             heapq.heappush(self._heap, (due, row, name))
 
     def put_back(self, hint: Hint) -> None:
+        """It was taken in a batch that is undone: what it stood for may be set, or due later."""
         due, row, name = hint
         number = self._numbers.get(name)
-        if number is not None and self._kind.table.rows[row][f"t{number}_due"]:
+        if number is None or not self._kind.table.rows[row][f"t{number}_due"]:
+            self.add_beside(row, name, due)
+            return
+        queued = float(self._kind.table.rows[row][f"t{number}_queued"])
+        if queued == 0.0 or queued > due:
             self._kind.table.rows[row][f"t{number}_queued"] = due
             heapq.heappush(self._heap, hint)
-        else:
-            self.add_beside(row, name, due)
 
     def first(self, until: float) -> tuple[float, str, str] | None:
         """Due, key and name of the timer that fires first, of those due by then."""

@@ -203,13 +203,19 @@ class CompiledKind(Kind):
             else:
                 self.aside[row] = aside
         self._aside_before.clear()
+        # Which hints the agenda still has of these is not known: each timer gets a new one.
+        for number in range(len(self.program.timers)):
+            self.table.rows[f"t{number}_queued"][self.touched[:count]] = 0.0
+            for row in self.touched[:count].tolist():
+                self.agenda.add_slot(row, number)
         self._forget_outputs()
 
     def _forget_outputs(self) -> None:
         self.controls[:] = 0
 
-    def schedule(self) -> None:
-        """All timers in slots, once everything is loaded."""
+    def loaded(self) -> None:
+        """Everything is there: what stands in rows is committed, and its timers wait."""
+        self._aside_before.clear()
         rows = self.table.rows[: self.table.count]
         for number in range(len(self.program.timers)):
             due = rows[f"t{number}_due"]

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from holdfast.errors import DamagedData
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout, Slot
 from holdfast.stepping.arrays import arrays_of
 from holdfast.stepping.columns import columns_of, key_codes, schema_codes
+from holdfast.stepping.fields import name_width
+from holdfast.stepping.frame import Column, Frame
 
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
@@ -50,11 +53,10 @@ class Reader:
     def read(self, inputs: Inputs) -> Events:
         """NoLayout where a value has no place in a column: then the interpreter folds the frame."""
         frame = inputs.frame
-        table, key_code = key_codes(frame)
         schemas, schema_code = schema_codes(frame)
         first, last = inputs.start, inputs.start + len(inputs)
         part = slice(first, last)
-        rows = self._kind.table.place_names(table)[key_code[part]]
+        rows = self._rows_of(frame)[part]
         columns = list(self._nothing)
         numbers = []
         for schema in schemas:
@@ -72,6 +74,15 @@ class Reader:
                 at[own] = np.arange(np.count_nonzero(own))
             codes, at = codes[part], at[part]
         return Events(rows, codes, at, *self._circumstances(inputs), columns)
+
+    def _rows_of(self, frame: Frame) -> Array:
+        """The row of every event's agent."""
+        column = frame.column("key")
+        if column.kind == "names":
+            names, bounds, codes = names_in(column, frame.count)
+            return self._kind.table.place(names, bounds)[codes]
+        table, codes = key_codes(frame)
+        return self._kind.table.place_names(table)[codes]
 
     def _circumstances(self, inputs: Inputs) -> tuple[Array, Array]:
         times = [inputs.stamp] if inputs.event_times is None else inputs.event_times
@@ -109,6 +120,24 @@ def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays
     rows = _unpack_rows(_pack(events))
     columns: list[Sequence[object]] = list(zip(*rows, strict=True))
     return arrays_of(slots, columns or [()] * len(slots))
+
+
+def names_in(column: Column, count: int) -> tuple[Array, Array, Array]:
+    """Distinct names one behind the other, where each begins and ends, and which each row has."""
+    data = np.frombuffer(column.data, np.uint8)
+    try:
+        known = int(data[:4].view("<u4")[0])
+        bounds = np.zeros(known + 1, np.uint32)
+        bounds[1:] = data[4 : 4 + 4 * known].view("<u4")
+        start = 4 + 4 * known
+        end = start + int(bounds[-1])
+        codes = data[end:].view(f"<u{name_width(known)}")
+    except (ValueError, IndexError) as error:
+        raise DamagedData(f"column 'key' cannot be read: {error}") from error
+    follow = (bounds[1:] >= bounds[:-1]).all()
+    if len(codes) != count or not follow or (count and int(codes.max()) >= known):
+        raise DamagedData("column 'key' cannot be read: its codes do not fit its names")
+    return data[start:end], bounds, codes
 
 
 __all__ = ["Events", "NoLayout", "Reader"]

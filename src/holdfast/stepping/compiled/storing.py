@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from holdfast.errors import DamagedData
 from holdfast.model.layout import Slot
 from holdfast.stepping.blocks import (
     SLOTS_PER_BUCKET,
@@ -19,8 +20,10 @@ from holdfast.stepping.blocks import (
     timers_of,
 )
 from holdfast.stepping.cell import Cell
-from holdfast.stepping.columns import columns_of, key_codes, names_column, payload_columns
-from holdfast.stepping.frame import Column
+from holdfast.stepping.columns import columns_of, payload_columns
+from holdfast.stepping.compiled.reading import names_in
+from holdfast.stepping.fields import name_width, pack_ends
+from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.record import Record
 
 if TYPE_CHECKING:
@@ -54,13 +57,12 @@ def put_arrays(
             rows[name][at] = array
 
 
-def names_of(kind: CompiledKind, rows: Array) -> Column:
-    """The keys of rows, which may occur several times."""
-    used, codes = np.unique(rows, return_inverse=True)
+def names_of(kind: CompiledKind, rows: Array, *, distinct: bool = False) -> Column:
+    """The keys of rows, which may occur several times unless they are distinct."""
+    used, codes = (rows, np.arange(len(rows))) if distinct else np.unique(rows, return_inverse=True)
     names, bounds = kind.table.names_of(used)
-    data, ends = names.tobytes(), bounds.tolist()
-    table = [data[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    return names_column(table, codes)
+    own = codes.astype(f"<u{name_width(len(used))}")
+    return Column("names", pack_ends(bounds[1:].tobytes()) + names.tobytes() + own.tobytes())
 
 
 def block_of(kind: CompiledKind, rows: Array) -> Block:
@@ -89,7 +91,7 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
     return make_block(
         kind.name,
         kind.schema,
-        names_of(kind, rows),
+        names_of(kind, rows, distinct=True),
         np.ascontiguousarray(records["version"]),
         float(updated[0]) if (updated == updated[0]).all() else np.ascontiguousarray(updated),
         payload_columns(kind.schema, state, arrays_from(state, records, "f_")),
@@ -151,14 +153,14 @@ def _load_record(kind: CompiledKind, record: Record) -> None:
 
 def _load_block(kind: CompiledKind, block: Block) -> None:
     frame, program = block.frame, kind.program
-    keys, codes = key_codes(frame)
-    at = kind.table.place_names(keys)[codes]
+    names, bounds, codes = names_in(frame.column("key"), frame.count)
+    at = kind.table.place(names, bounds)[codes]
     for row in kind.aside.keys() & set(at.tolist()) if kind.aside else ():
         kind.put_aside(row, None)
     rows = kind.table.rows
     rows[at] = kind.table.default[0]
-    rows["version"][at] = frame.values("version")
-    rows["updated"][at] = frame.values("updated")
+    rows["version"][at] = _numbers(frame, "version")
+    rows["updated"][at] = _numbers(frame, "updated")
     state = tuple(program.state.values())
     put_arrays(state, rows, at, "f_", columns_of(frame, kind.schema, state))
     for number, timer in enumerate(program.timers):
@@ -169,15 +171,27 @@ def _load_timer(
     kind: CompiledKind, block: Block, at: Array, number: int, classes: Sequence[type]
 ) -> None:
     rows, frame, id_of = kind.table.rows, block.frame, kind.codebook.id_of
-    due = np.array(frame.values(f"t.{number}.due"))
+    due = _numbers(frame, f"t.{number}.due")
     rows[f"t{number}_due"][at] = due
-    rows[f"t{number}_period"][at] = frame.values(f"t.{number}.period")
-    order = {id_of(cls): which for which, cls in enumerate(classes)}
-    events = frame.values(f"t.{number}.event") or []
-    rows[f"t{number}_event"][at] = [order[event] for event in events]  # type: ignore[index]
+    rows[f"t{number}_period"][at] = _numbers(frame, f"t.{number}.period")
+    if len(classes) > 1:
+        order = {id_of(cls): which for which, cls in enumerate(classes)}
+        events = frame.values(f"t.{number}.event") or []
+        rows[f"t{number}_event"][at] = [order[cast(int, event)] for event in events]
     for which, cls in enumerate(classes):
         slots = kind.program.slots(cls)
         payload = timer_frame(block, number, id_of(cls))
         arrays = columns_of(payload, id_of(cls), slots)
         put_arrays(slots, rows, at, f"t{number}_{which}_", arrays)
     rows["timers"][at] += due != 0.0
+
+
+def _numbers(frame: Frame, name: str) -> Array | float:
+    """Of eight bytes each, or one for all."""
+    column = frame.column(name)
+    if column.kind == "const":
+        return cast(float, frame.constant(name))
+    found = np.frombuffer(column.data, "<f8" if column.kind == "f64" else "<i8")
+    if column.kind not in ("f64", "i64") or len(found) != frame.count:
+        raise DamagedData(f"column {name!r} is not of {frame.count} numbers")
+    return found
