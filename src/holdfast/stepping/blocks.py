@@ -19,7 +19,8 @@ Record. Nothing here needs numpy: arrays come in as anything that has a buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import repeat
+from dataclasses import dataclass
+from itertools import repeat, starmap
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -42,7 +43,8 @@ P = TypeVar("P", bound=Hashable)
 _pack = msgspec.msgpack.Encoder().encode
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Block:
     agent: str
     schema: int  # of the states
     count: int
@@ -192,7 +194,7 @@ def _records(frame: Frame, agent: str, schema: int) -> list[Record]:
         _values(frame, "updated"),
         strict=False,
     )
-    return [Record(*row) for row in columns]  # type: ignore[arg-type]
+    return list(starmap(Record, columns))
 
 
 def _extras(frame: Frame) -> list[bytes]:
@@ -212,13 +214,13 @@ def _extras(frame: Frame) -> list[bytes]:
     return [_pack(["", [], timers]) if timers else b"" for timers in set_in]
 
 
-def expanded(items: Iterable[Record | Block]) -> list[Record]:
-    """The newest image of each agent, in what is ordered from old to new; none that is gone."""
+def newest_of(items: Iterable[Record | Block]) -> dict[tuple[str, str], Record]:
+    """The newest image of each agent, by class and key, of what is ordered from old to new."""
     newest: dict[tuple[str, str], Record] = {}
     for item in items:
-        for record in (item,) if isinstance(item, Record) else records_in(item):
+        for record in records_in(item) if isinstance(item, Block) else (item,):
             newest[record.agent, record.key] = record
-    return [record for record in newest.values() if not record.gone]
+    return newest
 
 
 # Cutting one.

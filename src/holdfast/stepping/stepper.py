@@ -8,6 +8,7 @@ User code is deterministic, so the second run differs only in what becomes of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from holdfast.errors import DamagedData
 from holdfast.model.agent import Agent
@@ -15,6 +16,7 @@ from holdfast.model.context import Context
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda, NoAgenda
+from holdfast.stepping.blocks import Block, newest_of
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.codebook import Codebook, UnknownSchema
@@ -55,10 +57,15 @@ class Stepper:
 
     # Loading: what is committed, before the first step.
 
-    def load(self, head: Head, sent_next: dict[int, int], records: Iterable[Record]) -> None:
+    def load(
+        self, head: Head, sent_next: dict[int, int], records: Iterable[Record | Block]
+    ) -> None:
         self.head = head
         self.sent_next = dict(sent_next)
-        for record in records:
+        items = list(records)
+        if any(isinstance(each, Block) for each in items):
+            items = [record for record in newest_of(items).values() if not record.gone]
+        for record in cast("list[Record]", items):
             kind = self.kinds.get(record.agent)
             if kind is None:
                 raise UnknownSchema(record.schema, f"agent {record.agent}")
@@ -72,6 +79,10 @@ class Stepper:
                 self.agenda.add(timer.due, cell, timer.name)
         if cell.kind.expire_after is not None:
             self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
+
+    def images(self, agent: str, buckets: set[int]) -> Iterable[tuple[int, Block | None]] | None:
+        """What an engine asks for when it compacts. None: this class is not kept in columns."""
+        return None
 
     # Stepping.
 

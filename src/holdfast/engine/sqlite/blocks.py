@@ -54,9 +54,7 @@ def named(place: Place) -> str:
     return f"the block of {place[0]} in bucket {place[1]}"
 
 
-def put_blocks(
-    connection: apsw.Connection, blocks: Iterable[tuple[Place, Block | None]]
-) -> None:
+def put_blocks(connection: apsw.Connection, blocks: Iterable[tuple[Place, Block | None]]) -> None:
     """Replace these, in a transaction; None removes one."""
     for place, block in blocks:
         if block is None:

@@ -17,7 +17,7 @@ from holdfast.engine.sqlite.blocks import list_blocks, read_block
 from holdfast.engine.sqlite.checks import prove_absent, verified, verified_frame
 from holdfast.engine.sqlite.files import damaged
 from holdfast.engine.sqlite.standing import read_head
-from holdfast.stepping.blocks import Block, bucket_of, record_in, records_in
+from holdfast.stepping.blocks import Block, bucket_of, newest_of, record_in, split_block
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.records import blocks_in, rows_in
@@ -78,29 +78,46 @@ class Images:
 
     def records(self, agent: str | None = None) -> list[Record]:
         """Every agent, in order of class and key."""
-        newest: dict[Name, Record] = {}
-        for each in self.everything():
-            if agent in (None, each.agent):
-                records = (each,) if isinstance(each, Record) else records_in(each)
-                newest.update(((r.agent, r.key), r) for r in records)
+        newest = newest_of(each for each in self.everything() if agent in (None, each.agent))
         found = [record for record in newest.values() if not record.gone]
         found.sort(key=lambda r: (r.agent, r.key))
         return found
 
     def everything(self) -> Iterator[Record | Block]:
         """All there is, in the order of applying: later ones win, and gone ones remove."""
+        yield from self._base_rows()
+        yield from self._base_blocks()
+        yield from self._changes()
+
+    def _base_rows(self) -> Iterator[Record]:
         for row in self._connection.execute("SELECT * FROM base"):
             yield self._base_record(row, row[:2])
+
+    def _base_blocks(self) -> Iterator[Block]:
         for place in list_blocks(self._connection, self._path):
             yield Block.decode(read_block(self._connection, self._path, place))
+
+    def _changes(self) -> Iterator[Record | Block]:
+        """What is in the deltas."""
         for delta_id in self._delta_ids():
             delta = self._delta(delta_id)
             if delta.keys:
                 yield from blocks_in(self._read_delta(delta_id))
             yield from delta.rows.values()
 
+    def divided(self) -> tuple[list[Record], list[Block]]:
+        """Every agent once: in a block of the base if it has not changed since, else as a row."""
+        changed = newest_of(self._changes())
+        rows = {(r.agent, r.key): r for r in self._base_rows()} | changed
+        blocks = []
+        for block in self._base_blocks():
+            touched = {key for agent, key in changed if agent == block.agent}
+            left = split_block(block, touched.__contains__).get(False) if touched else block
+            blocks += [] if left is None else [left]
+        return [row for row in rows.values() if not row.gone], blocks
+
     def loading(self) -> Iterator[Record | Block]:
-        """The same for whoever reads after this transaction. Blocks are decoded one by one."""
+        """All there is, for whoever reads after this transaction. Decoded one by one."""
         if not list_blocks(self._connection, self._path) and not any(
             self._delta(delta_id).keys for delta_id in self._delta_ids()
         ):

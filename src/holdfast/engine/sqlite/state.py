@@ -1,7 +1,8 @@
 """The state file of a partition: claims, commits and compaction. Written by its owner alone.
 
-States are a base (a row per agent; blocks of compiled ones) and a bounded run of deltas (a frame per commit). A commit adds
-one delta; compaction, outside any commit, moves the newest image of each changed agent to the base.
+States are a base (a row per agent, blocks of compiled ones) and a bounded run of deltas (a frame
+per commit). A commit adds one delta; compaction, outside any commit, moves the newest image of each
+changed agent to the base.
 """
 
 from __future__ import annotations

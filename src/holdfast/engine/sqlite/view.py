@@ -118,6 +118,11 @@ class SqliteView:
             self._check_structure_of("base")
             return iter(self._images.records(agent))
 
+    def divided(self) -> tuple[list[Record], list[Block]]:
+        """Every agent once, as of one commit: some in blocks, the others as rows."""
+        with self._one_moment():
+            return self._images.divided()
+
     def everything(self) -> Iterator[Record | Block]:
         """The same as of one commit, in the order of applying, for whoever can do with blocks."""
         with self._one_moment():
