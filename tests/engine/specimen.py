@@ -61,7 +61,7 @@ def _fill_state(engine: SqliteEngine, number: int) -> None:
     everyone = [record(f"d-{n:04}", f"state of {n}") for n in range(AGENTS)]
     owner.commit(everyone, events=100)
     state = engine._states[number]
-    state.compact(owner.claim, engine.view(number).delta_records)
+    state.compact(owner.claim)
     for step in range(4):
         head = owner.head
         owner.commit(

@@ -230,6 +230,7 @@ class Partition:
     def _commit(self, commit: Commit) -> None:
         self._engine.commit([(self.claim, commit)])
         self._pending = None
+        self._engine.compact(self.claim, self.stepper.images)
         self._relay.add(commit.outgoing)
         if commit.calls:
             self._called()

@@ -19,7 +19,8 @@ Record. Nothing here needs numpy: arrays come in as anything that has a buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import repeat
+from dataclasses import dataclass
+from itertools import repeat, starmap
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -29,6 +30,7 @@ from holdfast.model.keys import slot_of
 from holdfast.stepping.frame import Column, Frame, const, opaque
 from holdfast.stepping.record import Record
 from holdfast.stepping.rows import read_raw_payload
+from holdfast.stepping.taking import take
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # that of collections.abc came with Python 3.12
@@ -41,44 +43,30 @@ P = TypeVar("P", bound=Hashable)
 _pack = msgspec.msgpack.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
 class Block:
-    """`schema` is that of the states. Decoded when it is first looked into."""
+    agent: str
+    schema: int  # of the states
+    count: int
+    buckets: int  # that the keys are in, one bit for each
+    encoded: bytes
 
-    __slots__ = ("_frame", "agent", "count", "encoded", "schema")
-
-    def __init__(self, frame: Frame, encoded: bytes | None = None) -> None:
-        self._frame = frame
-        self.agent = cast(str, frame.constant("agent"))
-        self.schema = cast(int, frame.constant("schema"))
-        self.count = frame.count
-        if not isinstance(self.agent, str) or not isinstance(self.schema, int):
+    @classmethod
+    def of(cls, frame: Frame, encoded: bytes) -> Block:
+        agent, schema = frame.constant("agent"), frame.constant("schema")
+        if not isinstance(agent, str) or not isinstance(schema, int):
             raise DamagedData("a block does not say whose agents it holds")
-        self.encoded = frame.encode() if encoded is None else encoded
+        buckets = int.from_bytes(frame.opaque("buckets"), "little")
+        return cls(agent, schema, frame.count, buckets, encoded)
 
     @classmethod
     def decode(cls, encoded: bytes) -> Block:
-        return cls(Frame.decode(encoded), encoded)
+        return cls.of(Frame.decode(encoded), encoded)
 
     @property
     def frame(self) -> Frame:
-        return self._frame
-
-    @property
-    def buckets(self) -> int:
-        """The buckets that its keys are in, one bit for each."""
-        return int.from_bytes(self._frame.opaque("buckets"), "little")
-
-    def keys(self) -> list[str]:
-        return cast(list[str], _values(self._frame, "key"))
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Block) and self.encoded == other.encoded
-
-    def __hash__(self) -> int:
-        return hash(self.encoded)
+        """Decoded anew at every look."""
+        return Frame.decode(self.encoded)
 
     def __repr__(self) -> str:
         return f"Block({self.agent}, {self.count} agents)"
@@ -123,7 +111,8 @@ def make_block(
     for place, timer in enumerate(timers):
         columns |= _timer_columns(place, timer)
     columns["buckets"] = opaque(buckets.to_bytes(8, "little"))
-    return Block(Frame(len(version.data) // 8, columns))
+    frame = Frame(len(version.data) // 8, columns)
+    return Block(agent, schema, frame.count, buckets, frame.encode())
 
 
 def _timer_columns(place: int, timer: TimerColumns) -> dict[str, Column]:
@@ -154,41 +143,32 @@ def _bytes_of(values: Buffer, width: int) -> bytes:
     return view.tobytes()
 
 
-def timer_frame(block: Block, place: int, schema: int) -> Frame:
+def timer_frame(frame: Frame, place: int, schema: int) -> Frame:
     """The payloads of one timer's events of one class as a frame with a row per agent."""
     prefix = f"t.{place}.{schema}"
     columns = {
         "cols." + name.removeprefix(f"t.{place}."): column
-        for name, column in block.frame.columns.items()
+        for name, column in frame.columns.items()
         if name == prefix or name.startswith(f"{prefix}.")
     }
-    return Frame(block.count, {"schema": const(schema), **columns})
+    return Frame(frame.count, {"schema": const(schema), **columns})
 
 
-def timers_of(block: Block) -> list[tuple[str, list[int]]]:
-    """Name and event schema ids of each timer that its agents may have set."""
-    found = cast(list[list[object]], block.frame.constant("timers", []))
+def timers_of(frame: Frame) -> list[tuple[str, list[int]]]:
+    """Name and event schema ids of each timer that the agents of a block may have set."""
+    found = cast(list[list[object]], frame.constant("timers", []))
     return [(cast(str, name), cast(list[int], schemas)) for name, schemas in found]
 
 
 # Taking one apart.
 
 
-def records_in(block: Block) -> list[Record]:
-    """Its agents as Records, each as the interpreted agent would be stored."""
-    frame = block.frame
-    states = [state for _, state in read_raw_payload(frame)]
-    columns = zip(
-        repeat(block.agent),
-        block.keys(),
-        _values(frame, "version"),
-        repeat(block.schema),
-        states,
-        _extras(block),
-        _values(frame, "updated"),
-        strict=False,
-    )
-    return [Record(*row) for row in columns]
+def keys_in(block: Block) -> list[str]:
+    return _keys(block.frame)
+
+
+def _keys(frame: Frame) -> list[str]:
+    return cast(list[str], _values(frame, "key"))
 
 
 def _values(frame: Frame, name: str) -> list[object]:
@@ -198,34 +178,49 @@ def _values(frame: Frame, name: str) -> list[object]:
     return found
 
 
-def _extras(block: Block) -> list[bytes]:
+def records_in(block: Block) -> list[Record]:
+    """Its agents as Records, each as the interpreted agent would be stored."""
+    return _records(block.frame, block.agent, block.schema)
+
+
+def _records(frame: Frame, agent: str, schema: int) -> list[Record]:
+    columns = zip(
+        repeat(agent),
+        _keys(frame),
+        _values(frame, "version"),
+        repeat(schema),
+        [state for _, state in read_raw_payload(frame)],
+        _extras(frame),
+        _values(frame, "updated"),
+        strict=False,
+    )
+    return list(starmap(Record, columns))
+
+
+def _extras(frame: Frame) -> list[bytes]:
     """As Extras.pack makes them."""
-    timers = timers_of(block)
-    set_by_row: list[list[object]] = [[] for _ in range(block.count)] if timers else []
-    for place, (name, schemas) in enumerate(timers):
-        due, period, event = (
-            _values(block.frame, f"t.{place}.{each}") for each in ("due", "period", "event")
-        )
+    set_in: list[list[object]] = [[] for _ in range(frame.count)]
+    for place, (name, schemas) in enumerate(timers_of(frame)):
+        due = _values(frame, f"t.{place}.due")
         if not any(due):
             continue
-        rows = {id: read_raw_payload(timer_frame(block, place, id)) for id in schemas}
+        period, event = (_values(frame, f"t.{place}.{each}") for each in ("period", "event"))
+        payloads = {id: read_raw_payload(timer_frame(frame, place, id)) for id in schemas}
         for at, when in enumerate(due):
             if when:
                 id = cast(int, event[at])
-                row = msgspec.Raw(rows[id][at][1])
-                set_by_row[at].append((name, when, period[at], id, row))
-    if not any(set_by_row):
-        return [b""] * block.count
-    return [_pack(["", [], timers]) if timers else b"" for timers in set_by_row]
+                row = msgspec.Raw(payloads[id][at][1])
+                set_in[at].append((name, when, period[at], id, row))
+    return [_pack(["", [], timers]) if timers else b"" for timers in set_in]
 
 
-def expanded(items: Iterable[Record | Block]) -> list[Record]:
-    """The newest image of each agent, in what is ordered from old to new; none that is gone."""
+def newest_of(items: Iterable[Record | Block]) -> dict[tuple[str, str], Record]:
+    """The newest image of each agent, by class and key, of what is ordered from old to new."""
     newest: dict[tuple[str, str], Record] = {}
     for item in items:
-        for record in (item,) if isinstance(item, Record) else records_in(item):
+        for record in records_in(item) if isinstance(item, Block) else (item,):
             newest[record.agent, record.key] = record
-    return [record for record in newest.values() if not record.gone]
+    return newest
 
 
 # Cutting one.
@@ -248,33 +243,34 @@ def buckets_in(mask: int) -> set[int]:
 
 def split_block(block: Block, part_of: Callable[[str], P]) -> dict[P, Block]:
     """A block for each of the parts its keys are in; a predicate makes two, True and False."""
-    keys = block.keys()
+    frame = block.frame
     rows: dict[P, list[int]] = {}
-    for at, key in enumerate(keys):
+    for at, key in enumerate(_keys(frame)):
         rows.setdefault(part_of(key), []).append(at)
     if len(rows) == 1:
         return dict.fromkeys(rows, block)
-    return {part: select_block(block, own) for part, own in rows.items()}
+    return {part: _block(_select(frame, own)) for part, own in rows.items()}
 
 
-def select_block(block: Block, rows: Sequence[int]) -> Block:
-    from holdfast.stepping.taking import take
-
-    frame = block.frame
-    columns = {name: take(column, block.count, rows) for name, column in frame.columns.items()}
+def _select(frame: Frame, rows: Sequence[int]) -> Frame:
+    columns = {name: take(column, frame.count, rows) for name, column in frame.columns.items()}
     picked = Frame(len(rows), columns)
-    keys = cast(list[str], picked.values("key"))
-    mask = mask_of(map(bucket_of, keys))
+    mask = mask_of(map(bucket_of, _keys(picked)))
     picked.columns["buckets"] = opaque(mask.to_bytes(8, "little"))
-    return Block(picked)
+    return picked
+
+
+def _block(frame: Frame) -> Block:
+    return Block.of(frame, frame.encode())
 
 
 def record_in(block: Block, key: str) -> Record | None:
     """One agent of it, without the others."""
-    if key.encode() not in block.frame.opaque("key"):
+    frame = block.frame
+    if key.encode() not in frame.opaque("key"):
         return None
     try:
-        at = block.keys().index(key)
+        at = _keys(frame).index(key)
     except ValueError:
         return None
-    return records_in(select_block(block, [at]))[0]
+    return _records(_select(frame, [at]), block.agent, block.schema)[0]

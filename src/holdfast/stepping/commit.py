@@ -122,6 +122,7 @@ class CommitNote(NamedTuple):
     sent: int = 0
     letters: int = 0
     condemned: str = ""  # why its one input was not run: it had ended its worker
+    in_blocks: int = 0  # so many of the agents that changed stood in blocks
 
 
 @dataclass(slots=True)
@@ -167,6 +168,7 @@ class Commit:
             sent=sum([out.count for out in self.outgoing]),
             letters=len(self.letters),
             condemned=self.condemned,
+            in_blocks=sum(block.count for block in self.blocks),
         )
 
     @property

@@ -321,6 +321,11 @@ class Stepper:
 
     # Compaction: what is committed, as blocks.
 
-    def images(self, agent: str, buckets: Iterable[int]) -> Iterator[tuple[int, Block | None]]:
-        """The whole of some buckets of a compiled class; None where nobody is."""
-        return cast("CompiledKind", self.kinds[agent]).images(buckets)
+    def images(
+        self, agent: str, buckets: Iterable[int]
+    ) -> Iterator[tuple[int, Block | None]] | None:
+        """The whole of some buckets of a compiled class; None for one that is none."""
+        kind = self.kinds.get(agent)
+        if kind is None or not kind.compiled:
+            return None
+        return cast("CompiledKind", kind).images(buckets)

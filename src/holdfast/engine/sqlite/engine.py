@@ -18,6 +18,7 @@ from holdfast.engine.port import (
     Capabilities,
     Claim,
     Granted,
+    Images,
     Limits,
     Loaded,
     Parcel,
@@ -173,26 +174,25 @@ class SqliteEngine:
             raise damaged(
                 path / "inbox", f"events {head.position} to {view.inbox_first()} are missing"
             )
-        return Loaded(head, view.sent_next(), view.outbox(), view.records(), inbox.stamp)
+        return Loaded(head, view.sent_next(), view.outbox(), view.everything(), inbox.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
-            owned = self._owned(claim)
             try:
-                owned.commit(claim, commit)
-                self._compact(owned, claim)
+                self._owned(claim).commit(claim, commit)
             except Fenced:
                 self._revoked.add(claim.partition)
                 raise
 
-    def _compact(self, owned: SqliteState, claim: Claim) -> None:
+    def compact(self, claim: Claim, images: Images) -> None:
         """The commit stands, so whoever made it must not hear of a compaction that cannot be.
 
         Not even that it is fenced: it hears that at its next commit.
         """
+        owned = self._owned(claim)
         if owned.wants_compaction:
             try:
-                owned.compact(claim, self.view(claim.partition).delta_records)
+                owned.compact(claim, images)
             except HoldfastError as trouble:
                 _log.warning("compaction waits for the next commit: %s", trouble)
 
