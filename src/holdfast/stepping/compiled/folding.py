@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def fits(inputs: Inputs) -> bool:
     """Whether a frame may run here: asks, commands and replies may not."""
-    return not inputs.asks and inputs.commands is None and inputs.calls is None
+    return inputs.origin in ("external", "message") and not inputs.asks
 
 
 def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
@@ -39,7 +39,7 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
     fold.stepper.note_order()
     controls = kind.controls
     controls[0] = 0
-    controls[6] = inputs.senders is not None
+    controls[6] = inputs.origin == "message"
     while True:
         controls[2] = fold.stepper.order
         try:

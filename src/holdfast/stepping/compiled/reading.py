@@ -53,6 +53,8 @@ class Reader:
     def read(self, inputs: Inputs) -> Events:
         """NoLayout where a value has no place in a column: then the interpreter folds the frame."""
         frame = inputs.frame
+        if frame is None:
+            raise NoLayout("rows that never were a frame")
         schemas, schema_code = schema_codes(frame)
         first, last = inputs.start, inputs.start + len(inputs)
         part = slice(first, last)
@@ -63,7 +65,7 @@ class Reader:
             number = self._code_of(schema)
             numbers.append(number)
             if number != _UNKNOWN:
-                columns[number] = self._columns(inputs, schema, number)
+                columns[number] = self._columns(inputs, frame, schema, number)
         if schema_code is None:
             codes, at = np.array(numbers, np.uint8), self._count_to(last)[part]
         else:
@@ -96,10 +98,12 @@ class Reader:
             self._code_by_schema[schema] = names.index(name) if name in names else _UNKNOWN
         return self._code_by_schema[schema]
 
-    def _columns(self, inputs: Inputs, schema: int, number: int) -> tuple[Array, ...]:
+    def _columns(
+        self, inputs: Inputs, frame: Frame, schema: int, number: int
+    ) -> tuple[Array, ...]:
         cls, slots = self._classes[number], self._kind.program.slots(self._classes[number])
         if schema == self._codebook.id_of(cls):
-            return self._flat(columns_of(inputs.frame, schema, slots))
+            return self._flat(columns_of(frame, schema, slots))
         # An earlier form of the class: what it has become is known to the classes alone.
         return self._flat(_from_objects(slots, [e for e in inputs.all_events if type(e) is cls]))
 

@@ -137,7 +137,7 @@ def load(kind: CompiledKind, item: Record | Block) -> None:
 def _same_timers(kind: CompiledKind, block: Block) -> bool:
     id_of = kind.codebook.id_of
     own = [(each.name, [id_of(cls) for cls in each.classes]) for each in kind.program.timers]
-    return timers_of(block) == own
+    return timers_of(block.frame) == own
 
 
 def _load_record(kind: CompiledKind, record: Record) -> None:
@@ -180,7 +180,7 @@ def _load_timer(
         rows[f"t{number}_event"][at] = [order[cast(int, event)] for event in events]
     for which, cls in enumerate(classes):
         slots = kind.program.slots(cls)
-        payload = timer_frame(block, number, id_of(cls))
+        payload = timer_frame(block.frame, number, id_of(cls))
         arrays = columns_of(payload, id_of(cls), slots)
         put_arrays(slots, rows, at, f"t{number}_{which}_", arrays)
     rows["timers"][at] += due != 0.0
