@@ -1,40 +1,34 @@
-"""Calls inside a handler: built-in functions, `math`, and functions and methods of the user."""
+"""Calls inside a handler: of functions and methods of the user, of lists and of texts.
+
+Built-in functions and `math` are in `library`, the context is in `effects`.
+"""
 
 from __future__ import annotations
 
 import ast
-import math
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from holdfast.model.compiling.kinds import BOOL, FLOAT, INT, CannotCompile, Kind
+from holdfast.model.compiling.kinds import BOOL, INT, NOTHING, TEXT, CannotCompile
+from holdfast.model.compiling.library import call_library
 from holdfast.model.compiling.values import (
     Bound,
     Ctx,
     Dice,
     Given,
+    Log,
     Meaning,
     Self,
     Thing,
     Value,
+    loaded,
     shown,
 )
 
 if TYPE_CHECKING:
     from holdfast.model.compiling.functions import Function
 
-# Functions of `math` whose compiled form gives the same bits; `finite` gives up where Python raises.
-_FINITE = {
-    math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh,
-    math.asinh, math.acosh, math.atanh, math.exp, math.expm1, math.log, math.log1p, math.log2,
-    math.log10, math.degrees, math.radians, math.erf, math.erfc, math.atan2, math.copysign,
-    math.fabs,
-}  # fmt: skip
-_OWN = {math.sqrt: "sqrt", math.hypot: "hypot", math.fmod: "fmod"}
-_TO_INT = {math.floor: "floor", math.ceil: "ceil", math.trunc: "truncate"}
-_TESTS = {math.isnan, math.isinf, math.isfinite}
-_TWO = {math.atan2, math.copysign, math.hypot, math.fmod}
-_LOG_BASE = "math.log with a base cannot be compiled: write math.log(x) / math.log(base)"
+_NOTHING = Value("", NOTHING)
 
 
 class Calls:
@@ -46,183 +40,134 @@ class Calls:
         if isinstance(target, Bound):
             return self._method(target, node)
         if not isinstance(target, Thing):
-            raise CannotCompile(f"{shown(target)} cannot be called", node.lineno)
+            raise CannotCompile(f"{shown(target)} cannot be called: call a function")
         found = target.object
+        if found is isinstance:
+            return self._isinstance(node)
         if isinstance(found, FunctionType):
-            return self._user(found, self._meanings(node), node)
-        if getattr(found, "__module__", None) == "math":
-            return self._math(found, node)
-        maker = getattr(self, f"_{getattr(found, '__name__', '')}", None)
-        if getattr(found, "__module__", None) == "builtins" and maker is not None:
-            return maker(self._values(node), node)  # type: ignore[no-any-return]
-        raise CannotCompile(f"{shown(target)}(…) cannot be compiled here", node.lineno)
+            return self._user(found, [], node)
+        return call_library(self.function, found, self.values(node))
 
     def _method(self, target: Bound, node: ast.Call) -> Meaning:
-        if isinstance(target.owner, Ctx):
+        owner = target.owner
+        if isinstance(owner, Ctx):
             return self.function.effects.call(target.name, node)
-        if isinstance(target.owner, Dice):
-            return self.function.effects.draw(target.name, self._values(node), node)
-        if isinstance(target.owner, Self):
+        if isinstance(owner, Dice):
+            return self.function.effects.draw(target.name, self.values(node))
+        if isinstance(owner, Log):
+            self.function.say("raise Unusual")
+            return _NOTHING
+        if isinstance(owner, Self | Given):
             assert target.function is not None
-            return self._user(target.function, [target.owner, *self._meanings(node)], node)
-        return self._list_method(target.owner, target.name, node)
+            return self._user(target.function, [owner], node)
+        if owner.kind == TEXT:
+            return self._of_text(owner, target.name, self.values(node))
+        return self._of_list(owner, target.name, self.values(node))
+
+    def values(self, node: ast.Call) -> list[Value]:
+        if node.keywords:
+            raise CannotCompile("arguments by name cannot be compiled here: give them in order")
+        return [self.function.expressions.value(each) for each in node.args]
 
     # Functions of the user.
 
-    def _user(self, function: FunctionType, arguments: list[Meaning], node: ast.Call) -> Value:
-        passed: list[Meaning] = []
-        codes = []
-        for each in arguments:
-            if isinstance(each, Value):
-                if each.kind.name == "list":
-                    raise CannotCompile("a list cannot be handed to a function", node.lineno)
-                kind = Kind("text") if each.kind.name == "text" else each.kind
-                passed.append(Value("", kind))
-                codes.append(each.code)
-            elif isinstance(each, Self | Given | Ctx):
-                passed.append(each)
-            else:
-                raise CannotCompile(f"{shown(each)} cannot be handed to a function", node.lineno)
-        name, kind = self.function.program.helper(function, passed, node.lineno)
-        return Value(f"{name}({', '.join(('S', 'i', 'E', 'j', 'C', *codes))})", kind)
+    def _user(self, called: FunctionType, owner: list[Meaning], node: ast.Call) -> Value:
+        function = self.function
+        given = self._bound(called, owner, node)
+        passed = [Value("", each.kind) if isinstance(each, Value) else each for each in given]
+        lowered = function.program.helper(called, passed, node.lineno)
+        clash = lowered.replaces & {*function.used, *function.looping}
+        clash |= lowered.changes & function.copied
+        if clash:
+            raise CannotCompile(
+                f"{called.__name__} changes {min(clash)} while this line uses it: call it on a "
+                f"line of its own, outside loops over that list"
+            )
+        function.replaces |= lowered.replaces
+        function.changes |= lowered.changes
+        function.borrows |= dict.fromkeys(lowered.borrows, node.lineno)
+        function.acts |= lowered.acts
+        event = ["E", "j"] if any(isinstance(each, Given) for each in given) else []
+        codes = [each.code for each in given if isinstance(each, Value)]
+        code = f"{lowered.name}({', '.join(['S', 'i', 'C', *event, *codes])})"
+        assert lowered.returns is not None
+        if lowered.returns == NOTHING:
+            function.say(code)
+            return _NOTHING
+        return Value(function.keep(code), lowered.returns)
 
-    def _meanings(self, node: ast.Call) -> list[Meaning]:
-        if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-            raise CannotCompile("arguments by name cannot be compiled here", node.lineno)
+    def _bound(self, called: FunctionType, owner: list[Meaning], node: ast.Call) -> list[Meaning]:
+        """The arguments as the function has its parameters, computed as the call has them."""
         expressions = self.function.expressions
-        found: list[Meaning] = []
-        for each in node.args:
-            meaning = expressions.meaning(each)
-            found.append(expressions.value(each) if isinstance(meaning, Thing) else meaning)
-        return found
+        code = called.__code__
+        names = list(code.co_varnames[: code.co_argcount])
+        found: dict[str, Meaning] = dict(zip(names, owner, strict=False))
+        free = names[len(owner) :]
+        for name, each in zip(free, node.args, strict=False):
+            found[name] = self._argument(each)
+        for keyword in node.keywords:
+            if keyword.arg in found or keyword.arg not in names:
+                raise CannotCompile(f"{called.__name__} takes {', '.join(free) or 'nothing'}")
+            found[keyword.arg] = self._argument(keyword.value)
+        defaults = called.__defaults__ or ()
+        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+            if name not in found:
+                found[name] = expressions.as_value(Thing(default), node)
+        if len(node.args) > len(free) or len(found) != len(names):
+            raise CannotCompile(f"{called.__name__} takes {', '.join(free) or 'nothing'}")
+        return [found[name] for name in names]
 
-    def _values(self, node: ast.Call) -> list[Value]:
-        if node.keywords:
-            raise CannotCompile("arguments by name cannot be compiled here", node.lineno)
-        return [self.function.expressions.value(each) for each in node.args]
-
-    # `math`.
-
-    def _math(self, found: object, node: ast.Call) -> Value:
-        from holdfast.model.compiling.expressions import as_float, as_int
-
-        values = self._values(node)
-        name = getattr(found, "__name__", "")
-        if any(not each.kind.numeric for each in values):
-            raise CannotCompile(f"math.{name} takes numbers", node.lineno)
-        if found is math.log and len(values) == 2:
-            raise CannotCompile(_LOG_BASE, node.lineno)
-        if found in _TO_INT and len(values) == 1:
-            whole = values[0].kind != FLOAT
-            code = as_int(values[0]) if whole else f"{_TO_INT[found]}({values[0].code})"
-            return Value(code, INT)
-        arguments = ", ".join(map(as_float, values))
-        if len(values) != (2 if found in _TWO else 1):
-            raise CannotCompile(f"math.{name} with {len(values)} arguments", node.lineno)
-        if found in _OWN:
-            return Value(f"{_OWN[found]}({arguments})", FLOAT)  # type: ignore[index]
-        if found in _TESTS:
-            return Value(f"math.{name}({arguments})", BOOL)
-        if found in _FINITE:
-            return Value(f"finite(math.{name}({arguments}))", FLOAT)
-        raise CannotCompile(f"math.{name} cannot be compiled", node.lineno)
-
-    # Built-in functions.
-
-    def _abs(self, values: list[Value], node: ast.Call) -> Value:
-        (found,) = self._numbers(values, node, 1)
-        if found.kind == FLOAT:
-            return Value(f"abs({found.code})", FLOAT)
-        return Value(f"magnitude({_int(found)})", INT)
-
-    def _int(self, values: list[Value], node: ast.Call) -> Value:
-        (found,) = self._numbers(values, node, 1)
-        if found.kind == FLOAT:
-            return Value(f"truncate({found.code})", INT)
-        return Value(_int(found), INT)
-
-    def _float(self, values: list[Value], node: ast.Call) -> Value:
-        from holdfast.model.compiling.expressions import as_float
-
-        (found,) = self._numbers(values, node, 1)
-        return Value(as_float(found), FLOAT)
-
-    def _bool(self, values: list[Value], node: ast.Call) -> Value:
-        if len(values) != 1:
-            raise CannotCompile("bool takes one value", node.lineno)
-        return Value(self.function.expressions.truth_of(values[0], node), BOOL)
-
-    def _round(self, values: list[Value], node: ast.Call) -> Value:
-        if len(values) != 1:
+    def _argument(self, node: ast.expr) -> Meaning:
+        expressions = self.function.expressions
+        found = expressions.meaning(node)
+        if isinstance(found, Value) and found.kind.name == "list":
             raise CannotCompile(
-                "round to digits cannot be compiled: write round(x * 10) / 10", node.lineno
+                "a list cannot be handed to a function: write a method of the agent"
             )
-        (found,) = self._numbers(values, node, 1)
-        return Value(f"nearest({found.code})" if found.kind == FLOAT else _int(found), INT)
+        if isinstance(found, Self | Given | Ctx):
+            return found
+        return expressions.as_value(found, node)
 
-    def _len(self, values: list[Value], node: ast.Call) -> Value:
-        if len(values) == 1 and values[0].kind.name == "list":
-            return Value(values[0].count, INT)
-        if len(values) == 1 and values[0].kind.name == "text":
-            return Value(f"length({values[0].code})", INT)
-        raise CannotCompile("len takes a list or a str", node.lineno)
+    def _isinstance(self, node: ast.Call) -> Value:
+        """`isinstance(event, Position)` is known now: a handler is lowered for each class."""
+        found = [self.function.expressions.meaning(each) for each in node.args]
+        if len(found) != 2 or not isinstance(found[0], Given | Self):
+            raise CannotCompile("isinstance compiles for the event only: compare values")
+        classes = found[1].object if isinstance(found[1], Thing) else None
+        if not isinstance(classes, type):
+            raise CannotCompile("isinstance compiles with the name of one class")
+        answer = issubclass(found[0].cls, classes)
+        return self.function.expressions.as_value(Thing(answer), node)
 
-    def _min(self, values: list[Value], node: ast.Call) -> Value:
-        return self._extreme("least", "<", values, node)
+    # Lists and texts.
 
-    def _max(self, values: list[Value], node: ast.Call) -> Value:
-        return self._extreme("most", ">", values, node)
-
-    def _extreme(self, name: str, sign: str, values: list[Value], node: ast.Call) -> Value:
-        if len(values) == 1 and values[0].kind.item in (INT, FLOAT):
-            item = values[0].kind.item
-            assert item is not None
-            return Value(f"{name}_of({values[0].code}, {values[0].count})", item)
-        if len(values) < 2 or len({each.kind for each in values}) > 1:
-            raise CannotCompile(
-                "min and max take numbers of one kind: write float(…) around the others",
-                node.lineno,
-            )
-        values = self._numbers(values, node, len(values))
-        code = values[0].code
-        for each in values[1:]:
-            code = f"{name}({code}, {each.code})"
-        return Value(code, values[0].kind)
-
-    def _sum(self, values: list[Value], node: ast.Call) -> Value:
-        if len(values) == 1 and values[0].kind.item == INT:
-            return Value(f"sum_of({values[0].code}, {values[0].count})", INT)
-        raise CannotCompile("sum compiles for a list of int: write a loop", node.lineno)
-
-    def _list(self, values: list[Value], node: ast.Call) -> Value:
-        """A copy: what is stored is copied anyway, so it is enough to say that it was meant."""
-        if len(values) == 1 and values[0].kind.name == "list":
-            found = values[0]
-            return Value(found.code, found.kind, None, found.count, "copy")
-        raise CannotCompile("list(…) compiles for a list only", node.lineno)
-
-    def _numbers(self, values: list[Value], node: ast.Call, count: int) -> list[Value]:
-        if len(values) != count or any(not each.kind.numeric for each in values):
-            raise CannotCompile(f"this takes {count} number(s)", node.lineno)
-        return values
-
-    # Methods of lists.
-
-    def _list_method(self, owner: Value, name: str, node: ast.Call) -> Value:
-        values = self._values(node)
+    def _of_list(self, owner: Value, name: str, values: list[Value]) -> Value:
+        function, assignments = self.function, self.function.statements.assignments
         item = owner.kind.item
         assert item is not None
-        if owner.place != "self":
-            raise CannotCompile(f"a list of {owner.place} cannot be changed", node.lineno)
         if name == "append" and len(values) == 1:
-            fitting = self.function._fitting(values[0], item, node.lineno)
-            self.function.say(f"{owner.count} = append({owner.code}, {owner.count}, {fitting})")
-            return Value("", Kind("nothing"))
+            assignments.changed(owner)
+            fitting = assignments.fitting(values[0], item)
+            function.say(f"{owner.count} = append({owner.code}, {owner.count}, {fitting})")
+            return _NOTHING
         if name == "clear" and not values:
-            self.function.say(f"{owner.count} = 0")
-            return Value("", Kind("nothing"))
-        raise CannotCompile(f"list.{name} cannot be compiled: use append or clear", node.lineno)
+            assignments.changed(owner)
+            function.say(f"{owner.count} = 0")
+            return _NOTHING
+        if name == "pop" and (not values or (len(values) == 1 and values[0].kind == INT)):
+            assignments.changed(owner)
+            at = function.keep(f"item({values[0].code if values else '-1'}, {owner.count})")
+            taken = function.keep(loaded(f"{owner.code}[{at}]", item).code)
+            function.say(f"{owner.count} = take_out({owner.code}, {owner.count}, {at})")
+            return Value(taken, item)
+        raise CannotCompile(f"list.{name} cannot be compiled: use append, pop or clear")
 
-
-def _int(value: Value) -> str:
-    return f"int({value.code})" if value.kind == BOOL else value.code
+    def _of_text(self, owner: Value, name: str, values: list[Value]) -> Value:
+        if name in ("startswith", "endswith") and [each.kind for each in values] == [TEXT]:
+            test = {"startswith": "begins", "endswith": "ends"}[name]
+            code = f"{test}(C, {owner.code}, {values[0].code})"
+            return Value(code, BOOL)
+        raise CannotCompile(
+            f"str.{name} cannot be compiled: use ==, +, slices, startswith, endswith, or do it "
+            f"before the event is sent"
+        )

@@ -1,7 +1,7 @@
 """Expressions of a handler as code for the compiler, each with its kind.
 
 What Python would compute exactly is computed exactly; what could differ is checked by the functions
-of `arithmetic`, which give up on the event instead of being wrong.
+of the kernels, which give up on the event instead of being wrong.
 """
 
 from __future__ import annotations
@@ -9,45 +9,41 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Never
 
-from holdfast.model.compiling.kinds import BOOL, FLOAT, INT, CannotCompile, Kind
+from holdfast.model.compiling import operators
+from holdfast.model.compiling.kinds import BOOL, FLOAT, INT, TEXT, CannotCompile
 from holdfast.model.compiling.values import (
     Bound,
     Ctx,
     Dice,
     Given,
+    Log,
     Meaning,
     Self,
     Thing,
     Value,
+    as_int,
     constant,
+    loaded,
     shown,
 )
 
 if TYPE_CHECKING:
     from holdfast.model.compiling.functions import Function
 
-_WHOLE = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.FloorDiv: "whole_divide",
-    ast.Mod: "whole_modulo",
-    ast.Pow: "whole_power",
-    ast.LShift: "shift_left",
-    ast.RShift: "shift_right",
-}
-_PLAIN = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-_CHECKED = {ast.Div: "divide", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
-_BITS = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
-_COMPARE = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Is: "==",
-    ast.IsNot: "!=",
+_SPOKEN = {
+    "ListComp": "a comprehension: write a loop",
+    "SetComp": "a comprehension: write a loop",
+    "DictComp": "a comprehension: write a loop",
+    "GeneratorExp": "a generator: write a loop",
+    "Lambda": "a lambda: write it as a function of the module",
+    "Dict": "a dict: use an if, or an Enum with values",
+    "Set": "a set made here: compare one by one",
+    "List": "a list made here: give it to a field first",
+    "Tuple": "a tuple: use a name for each",
+    "NamedExpr": "`:=`: use a line of its own",
+    "Starred": "`*`: write the arguments out",
+    "Await": "`await`: handlers are plain functions",
+    "Slice": "a slice here: use a loop",
 }
 
 
@@ -58,24 +54,27 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Value:
         """The expression as a value; CannotCompile, with its line, if it is something else."""
-        found = self.meaning(node)
+        return self.as_value(self.meaning(node), node)
+
+    def as_value(self, found: Meaning, node: ast.expr) -> Value:
         if isinstance(found, Thing):
             made = constant(found.object, self.program)
             if made is not None:
                 return made
-        if not isinstance(found, Value):
-            self.refuse(node, f"{shown(found)} cannot be used as a value here")
+        if not isinstance(found, Value) or found.kind.name == "nothing":
+            what = "None" if isinstance(found, Value) else shown(found)
+            self.refuse(node, f"{what} cannot be used as a value here: use numbers, str or an Enum")
         return found
 
     def meaning(self, node: ast.expr) -> Meaning:
         method = getattr(self, f"_{type(node).__name__}", None)
         if method is None:
-            self.refuse(node, f"{_spoken(node)} cannot be compiled")
+            name = type(node).__name__
+            self.refuse(node, f"cannot compile {_SPOKEN.get(name, name)}")
         try:
             return method(node)  # type: ignore[no-any-return]
         except CannotCompile as error:
-            if not error.line:
-                error.line = node.lineno
+            error.line = error.line or node.lineno
             raise
 
     def refuse(self, node: ast.AST, why: str) -> Never:
@@ -86,7 +85,7 @@ class Expressions:
     def _Constant(self, node: ast.Constant) -> Value:
         found = constant(node.value, self.program)
         if found is None:
-            self.refuse(node, f"{node.value!r} cannot be compiled")
+            self.refuse(node, f"{node.value!r} cannot be compiled: use numbers, str or an Enum")
         return found
 
     def _Name(self, node: ast.Name) -> Meaning:
@@ -101,261 +100,234 @@ class Expressions:
             return self.function.field_of_event(owner, name, node)
         if isinstance(owner, Ctx):
             return self.function.effects.attribute(name, node)
-        if isinstance(owner, Dice):
+        if isinstance(owner, Dice | Log):
             return Bound(owner, name)
         if isinstance(owner, Thing):
             if not hasattr(owner.object, name):
-                self.refuse(node, f"{shown(owner)} has no {name}")
+                self.refuse(node, f"{shown(owner)} has no {name}: add it or rename this")
             return Thing(getattr(owner.object, name))
-        if isinstance(owner, Value) and owner.kind.enum is not None and name == "value":
-            return self.program.enum_value(owner, owner.kind.enum)
-        if isinstance(owner, Value) and owner.kind.name == "list":
+        if isinstance(owner, Value) and owner.kind.enum is not None and name in ("value", "name"):
+            return self.program.of_member(owner.code, owner.kind.enum, name)
+        if isinstance(owner, Value) and owner.kind.wide:
             return Bound(owner, name)
-        self.refuse(node, f"{shown(owner)} has no {name} in compiled code")
+        self.refuse(node, f"{shown(owner)} has no {name} in compiled code: leave it out")
 
     # Operators.
 
     def _BinOp(self, node: ast.BinOp) -> Value:
-        left, right = self.value(node.left), self.value(node.right)
-        return self.binary(node.op, left, right, node)
+        return self.binary(node.op, self.value(node.left), self.value(node.right))
 
-    def binary(self, operator: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        kind = type(operator)
-        if not (left.kind.numeric and right.kind.numeric):
-            self.refuse(node, f"{left.kind} {_sign(kind)} {right.kind} cannot be compiled")
-        if kind in _BITS and left.kind == right.kind == BOOL:
-            return Value(f"({left.code} {_BITS[kind]} {right.code})", BOOL)
-        whole = FLOAT not in (left.kind, right.kind)
-        if kind in _BITS and whole:
-            return Value(f"({as_int(left)} {_BITS[kind]} {as_int(right)})", INT)
-        if whole and kind in _WHOLE:
-            if kind is ast.Pow and not _is_natural(right):
-                self.refuse(
-                    node, "int ** int may be a float: write a constant exponent, or float(x) ** y"
-                )
-            return Value(f"{_WHOLE[kind]}({as_int(left)}, {as_int(right)})", INT)
-        a, b = as_float(left), as_float(right)
-        if kind in _PLAIN:
-            return Value(f"({a} {_PLAIN[kind]} {b})", FLOAT)
-        if kind in _CHECKED:
-            return Value(f"{_CHECKED[kind]}({a}, {b})", FLOAT)
-        if kind is ast.Pow:
-            return Value(f"power({a}, {b}, C[1][2])", FLOAT)
-        self.refuse(node, f"{_sign(kind)} of a float cannot be compiled")
+    def binary(self, operator: ast.operator, left: Value, right: Value) -> Value:
+        if isinstance(operator, ast.Add) and left.kind == right.kind == TEXT:
+            return Value(f"joined(C, {left.code}, {right.code})", TEXT)
+        return operators.binary(type(operator), left, right)
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
-            return Value(f"(not {self.truth(node.operand)})", BOOL)
-        found = self.value(node.operand)
-        if not found.kind.numeric:
-            self.refuse(node, f"{_sign(type(node.op))}{found.kind} cannot be compiled")
-        if isinstance(node.op, ast.USub):
-            if found.kind == FLOAT:
-                return Value(f"(-{found.code})", FLOAT, _negative(found))
-            if isinstance(found.constant, int):
-                return Value(f"({-found.constant})", INT, -found.constant)
-            return Value(f"negate({as_int(found)})", INT)
-        if isinstance(node.op, ast.UAdd):
-            return found if found.kind == FLOAT else Value(as_int(found), INT)
-        if found.kind == FLOAT:
-            self.refuse(node, "~float cannot be compiled")
-        return Value(f"(~{as_int(found)})", INT)
+            return truth_value(_negated(self.truth(node.operand)))
+        return operators.unary(type(node.op), self.value(node.operand))
 
-    def _BoolOp(self, node: ast.BoolOp) -> Value:
-        word = " and " if isinstance(node.op, ast.And) else " or "
-        found = [self.value(each) for each in node.values]
-        if any(each.kind != BOOL for each in found):
-            self.refuse(
-                node,
-                f"`{word.strip()}` of {found[0].kind} gives no bool: compare, or use if … else",
-            )
-        return Value(f"({word.join(each.code for each in found)})", BOOL)
+    # Conditions. Parts that need lines of their own are only reached where Python reaches them.
 
     def truth(self, node: ast.expr) -> str:
-        """A condition. `and` and `or` inside it need no bools."""
-        if isinstance(node, ast.BoolOp):
-            word = " and " if isinstance(node.op, ast.And) else " or "
-            return f"({word.join(self.truth(each) for each in node.values)})"
+        """A condition, "True" or "False" if that is known already. `and` and `or` inside it need
+        no bools."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return f"(not {self.truth(node.operand)})"
-        found = self.value(node)
-        return self.truth_of(found, node)
+            return _negated(self.truth(node.operand))
+        if not isinstance(node, ast.BoolOp):
+            return self.truth_of(self.value(node), node)
+        stop = "False" if isinstance(node.op, ast.And) else "True"
+        found = self.truth(node.values[0])
+        for each in node.values[1:]:
+            if found == stop:
+                return stop
+            with self.function.aside() as lines:
+                code = self.truth(each)
+            found = self._either(found, stop, code, lines)
+        return found
+
+    def _either(self, found: str, stop: str, code: str, lines: list[str]) -> str:
+        """What was found so far, or else what these lines find."""
+        if found == stop:
+            return stop
+        if found in ("True", "False"):
+            self.function.lines += [line[4:] for line in lines]
+            return code
+        if not lines:
+            return f"({found} {'and' if stop == 'False' else 'or'} {code})"
+        kept = self.function.keep(found)
+        self.function.say(f"if {kept if stop == 'False' else f'not {kept}'}:")
+        self.function.lines += lines
+        self.function.say(f"    {kept} = {code}")
+        return kept
 
     def truth_of(self, found: Value, node: ast.AST) -> str:
         if found.kind == BOOL:
             return found.code
+        if found.constant is not None and found.kind.enum is None:
+            return repr(bool(found.constant))
         if found.kind.numeric:
             return f"({found.code} != 0)"
-        if found.kind.name == "text":
+        if found.kind == TEXT:
             return f"(length({found.code}) != 0)"
         if found.kind.name == "list":
-            return f"({found.count} != 0)"
+            return self.function.keep(f"({found.count} != 0)")
         self.refuse(node, f"the truth of {found.kind} cannot be compiled: compare it")
+
+    def _BoolOp(self, node: ast.BoolOp) -> Value:
+        """`a or b` is a or b itself, not whether one of them is true."""
+        first = self.value(node.values[0])
+        if first.kind.name == "list":
+            self.refuse(node, "`and` and `or` of lists cannot be compiled: use if and else")
+        both = isinstance(node.op, ast.And)
+        found = first.code if first.kind == BOOL else self.function.keep(first.code)
+        for each in node.values[1:]:
+            with self.function.aside() as lines:
+                other = self.value(each)
+            if other.kind != first.kind:
+                self._unlike(node, first, other)
+            if first.kind == BOOL:
+                found = self._either(found, "False" if both else "True", other.code, lines)
+                continue
+            test = self.truth_of(Value(found, first.kind), node)
+            self.function.say(f"if {test if both else _negated(test)}:")
+            self.function.lines += lines
+            self.function.say(f"    {found} = {other.code}")
+        return truth_value(found) if first.kind == BOOL else Value(found, first.kind)
 
     def _IfExp(self, node: ast.IfExp) -> Value:
         test = self.truth(node.test)
-        body, other = self.value(node.body), self.value(node.orelse)
-        if body.kind.name == other.kind.name == "text":
+        if test in ("True", "False"):
+            return self.value(node.body if test == "True" else node.orelse)
+        with self.function.aside() as first:
+            body = self.value(node.body)
+        with self.function.aside() as second:
+            other = self.value(node.orelse)
+        if body.kind != other.kind or body.kind.name == "list":
+            self._unlike(node, body, other)
+        if not first and not second:
             return Value(f"({body.code} if {test} else {other.code})", body.kind)
-        if body.kind != other.kind or body.kind.wide:
-            self.refuse(
-                node, f"one side is {body.kind}, the other {other.kind}: make them the same"
-            )
-        return Value(f"({body.code} if {test} else {other.code})", body.kind)
+        self.function.say(f"if {test}:")
+        kept = self.function.fresh()
+        self.function.lines += first
+        self.function.say(f"    {kept} = {body.code}")
+        self.function.say("else:")
+        self.function.lines += second
+        self.function.say(f"    {kept} = {other.code}")
+        return Value(kept, body.kind)
+
+    def _unlike(self, node: ast.AST, one: Value, other: Value) -> Never:
+        self.refuse(
+            node, f"one side is {one.kind}, the other {other.kind}: make them the same type"
+        )
 
     # Comparisons.
 
     def _Compare(self, node: ast.Compare) -> Value:
         left = self.value(node.left)
-        if isinstance(node.ops[0], ast.In | ast.NotIn) and len(node.ops) == 1:
-            return Value(self._membership(node.ops[0], left, node.comparators[0], node), BOOL)
-        parts = []
+        found = "True"
         for operator, comparator in zip(node.ops, node.comparators, strict=True):
-            if isinstance(operator, ast.In | ast.NotIn):
-                self.refuse(node, "`in` inside a chain of comparisons cannot be compiled")
-            right = self.value(comparator)
-            if comparator is not node.comparators[-1] and not _is_simple(comparator):
-                self.refuse(node, "give the middle of this comparison a name first")
-            parts.append(self.compare(operator, left, right, node))
+            with self.function.aside() as lines:
+                if isinstance(operator, ast.In | ast.NotIn):
+                    test, right = self._membership(operator, left, comparator)
+                else:
+                    right = self.value(comparator)
+                    test = operators.compare(operator, left, right)
+                if len(node.ops) > 1 and not right.kind.wide:
+                    right = Value(self.function.keep(right.code), right.kind, right.constant)
+            found = self._either(found, "False", test, lines)
             left = right
-        return Value(parts[0] if len(parts) == 1 else f"({' and '.join(parts)})", BOOL)
+        return Value(found, BOOL)
 
-    def compare(self, operator: ast.cmpop, left: Value, right: Value, node: ast.AST) -> str:
-        sign = _COMPARE[type(operator)]
-        equality = sign in ("==", "!=")
-        if isinstance(operator, ast.Is | ast.IsNot) and left.kind.enum is None:
-            self.refuse(node, "`is` compiles for members of an Enum only: use ==")
-        if left.kind.numeric and right.kind.numeric:
-            if left.kind == right.kind:
-                return f"({left.code} {sign} {right.code})"
-            if FLOAT in (left.kind, right.kind):
-                return f"({as_float(left)} {sign} {as_float(right)})"
-            return f"({as_int(left)} {sign} {as_int(right)})"
-        if equality and left.kind.name == right.kind.name == "text":
-            return f"({'' if sign == '==' else 'not '}same_text(C, {left.code}, {right.code}))"
-        if equality and left.kind.enum is not None and left.kind.enum is right.kind.enum:
-            return f"({left.code} {sign} {right.code})"
-        self.refuse(node, f"{left.kind} {sign} {right.kind} cannot be compiled")
+    def _membership(self, operator: ast.cmpop, left: Value, node: ast.expr) -> tuple[str, Value]:
+        negated = isinstance(operator, ast.NotIn)
+        choices = self._choices(node)
+        if choices is not None:
+            tests = [operators.compare(ast.Eq(), left, each) for each in choices]
+            test = f"({' or '.join(tests)})" if tests else "False"
+            if left.kind == FLOAT:  # Python takes a NaN that is the very object for equal
+                test = f"(known({left.code}) and {test})"
+            return _negated(test) if negated else test, left
+        found = self.value(node)
+        if found.kind == left.kind == TEXT:
+            test = f"contains(C, {found.code}, {left.code})"
+        elif found.kind.item is not None and left.kind == found.kind.item:
+            test = self.function.keep(f"holds({found.code}, {found.count}, {as_int(left)})")
+        else:
+            self.refuse(node, f"{left.kind} in {found.kind} cannot be compiled: compare it")
+        return _negated(test) if negated else test, found
 
-    def _membership(
-        self, operator: ast.cmpop, left: Value, right: ast.expr, node: ast.Compare
-    ) -> str:
-        negated = "not " if isinstance(operator, ast.NotIn) else ""
-        if isinstance(right, ast.Tuple | ast.List | ast.Set):
-            if not right.elts:
-                self.refuse(node, "`in` of nothing cannot be compiled")
-            if not _is_simple(node.left):
-                self.refuse(node, "give what is looked for with `in` a name first")
-            tests = [self.compare(ast.Eq(), left, self.value(each), node) for each in right.elts]
-            return f"({negated}({' or '.join(tests)}))"
-        found = self.value(right)
-        if found.kind.item is None:
-            self.refuse(node, f"`in` of {found.kind} cannot be compiled")
-        if left.kind != found.kind.item:
-            self.refuse(node, f"{left.kind} in {found.kind} cannot be compiled")
-        return f"({negated}holds({found.code}, {found.count}, {left.code}))"
+    def _choices(self, node: ast.expr) -> list[Value] | None:
+        """What stands to choose from in `in (a, b)`, or in a constant of that form."""
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return [self.value(each) for each in node.elts]
+        if isinstance(node, ast.Name | ast.Attribute) and not self._is_field(node):
+            found = self.meaning(node)
+            if isinstance(found, Thing) and isinstance(found.object, tuple | frozenset):
+                return [self.as_value(Thing(each), node) for each in found.object]
+        return None
 
-    # Items and calls.
+    def _is_field(self, node: ast.expr) -> bool:
+        with self.function.aside():
+            return isinstance(self.meaning(node), Value)
+
+    # Items, calls and texts.
 
     def _Subscript(self, node: ast.Subscript) -> Value:
         owner = self.value(node.value)
-        if owner.kind.item is None or isinstance(node.slice, ast.Slice):
-            self.refuse(node, f"this index of {owner.kind} cannot be compiled")
-        return loaded(f"{owner.code}[{self.index(owner, node.slice)}]", owner.kind.item)
+        if owner.kind == TEXT:
+            return self._piece(owner, node.slice)
+        if owner.kind.item is None:
+            self.refuse(node, f"an item of {owner.kind} cannot be compiled: use a list or str")
+        if isinstance(node.slice, ast.Slice):
+            self.refuse(node, "a slice of a list cannot be compiled: use a loop, or pop(0)")
+        at = self.whole_index(node.slice)
+        item = loaded(f"{owner.code}[item({at}, {owner.count})]", owner.kind.item)
+        return Value(self.function.keep(item.code), item.kind)
 
-    def index(self, owner: Value, node: ast.expr) -> str:
+    def whole_index(self, node: ast.expr) -> str:
         found = self.value(node)
         if found.kind not in (INT, BOOL):
-            self.refuse(node, f"an index that is {found.kind} cannot be compiled")
-        return f"item({as_int(found)}, {owner.count})"
+            self.refuse(node, f"an index that is {found.kind} cannot be compiled: use int(…)")
+        return as_int(found)
+
+    def _piece(self, owner: Value, node: ast.expr) -> Value:
+        if not isinstance(node, ast.Slice):
+            at = self.function.keep(f"item({self.whole_index(node)}, length({owner.code}))")
+            return Value(f"cut({owner.code}, {at}, {at} + 1)", TEXT)
+        if node.step is not None:
+            self.refuse(node, "a slice with a step cannot be compiled: use a loop")
+        first = self.whole_index(node.lower) if node.lower is not None else "0"
+        last = self.whole_index(node.upper) if node.upper is not None else f"length({owner.code})"
+        return Value(f"cut({owner.code}, {first}, {last})", TEXT)
 
     def _Call(self, node: ast.Call) -> Meaning:
         return self.function.calls.call(node)
 
     def _JoinedStr(self, node: ast.JoinedStr) -> Value:
-        parts = []
+        codes = []
         for each in node.values:
-            if isinstance(each, ast.Constant):
-                parts.append(self.value(each).code)
-                continue
-            assert isinstance(each, ast.FormattedValue)
-            found = self.value(each.value)
-            plain = each.conversion == -1 and each.format_spec is None
-            if plain and found.kind.name == "text":
-                parts.append(found.code)
-            elif plain and found.kind == INT:
-                parts.append(f"digits(C, {found.code})")
+            if isinstance(each, ast.FormattedValue):
+                plain = each.conversion == -1 and each.format_spec is None
+                found = self.value(each.value)
+                if not plain or found.kind not in (TEXT, INT):
+                    self.refuse(
+                        node,
+                        f"only plain str and int inside an f-string can be compiled, not "
+                        f"{found.kind if plain else 'a format'}: send the number itself",
+                    )
+                codes.append(found.code if found.kind == TEXT else f"digits(C, {found.code})")
             else:
-                self.refuse(
-                    node, f"{found.kind} inside an f-string cannot be compiled: use str and int"
-                )
-        code = parts[0] if parts else self.program.text("")
-        for part in parts[1:]:
+                codes.append(self.value(each).code)
+        code = codes[0] if codes else self.program.text("")
+        for part in codes[1:]:
             code = f"joined(C, {code}, {part})"
-        return Value(code, Kind("text"))
+        return Value(code, TEXT)
 
 
-def as_float(value: Value) -> str:
-    if value.kind == FLOAT:
-        return value.code
-    if isinstance(value.constant, int) and abs(value.constant) <= 2**53:
-        made = repr(float(value.constant))
-        return f"({made})" if made.startswith("-") else made
-    return f"exact({as_int(value)})"
+def _negated(code: str) -> str:
+    return {"True": "False", "False": "True"}.get(code, f"(not {code})")
 
 
-def as_int(value: Value) -> str:
-    return f"int({value.code})" if value.kind == BOOL else value.code
-
-
-def loaded(code: str, kind: Kind) -> Value:
-    """A word of a record as a value: truth is stored as 0 or 1."""
-    return Value(f"({code} != 0)" if kind == BOOL else code, kind)
-
-
-def stored(value: Value) -> str:
-    return f"int({value.code})" if value.kind == BOOL else value.code
-
-
-def _is_simple(node: ast.expr) -> bool:
-    """May be computed twice: a name, a field or a constant."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name | ast.Constant)
-
-
-def _is_natural(value: Value) -> bool:
-    return isinstance(value.constant, int) and value.constant >= 0
-
-
-def _negative(value: Value) -> object:
-    return -value.constant if isinstance(value.constant, float) else None
-
-
-def _sign(kind: type[ast.AST]) -> str:
-    signs = {
-        "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**",
-        "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|", "BitXor": "^", "MatMult": "@",
-        "USub": "-", "UAdd": "+", "Invert": "~",
-    }  # fmt: skip
-    return signs.get(kind.__name__, kind.__name__)
-
-
-_SPOKEN = {
-    "ListComp": "a comprehension",
-    "SetComp": "a comprehension",
-    "DictComp": "a comprehension",
-    "GeneratorExp": "a generator",
-    "Lambda": "a lambda",
-    "Dict": "a dict",
-    "Set": "a set",
-    "List": "a list made here",
-    "Tuple": "a tuple",
-    "NamedExpr": "`:=`",
-    "Starred": "`*`",
-}
-
-
-def _spoken(node: ast.expr) -> str:
-    name = type(node).__name__
-    return _SPOKEN.get(name, name)
+def truth_value(code: str) -> Value:
+    return Value(code, BOOL, {"True": True, "False": False}.get(code))

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from types import FunctionType
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import inspect
 
 from holdfast.model.layout import NoLayout, Slot, slots_of
+
+if TYPE_CHECKING:
+    from holdfast.model.definition import Definition
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,18 @@ NOTHING = Kind("nothing")
 class CannotCompile(Exception):
     """Why a type or a line has no compiled form, and the way out. Its place is added outside."""
 
-    def __init__(self, message: str, line: int = 0) -> None:
+    def __init__(self, message: str, line: int = 0, file: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.line = line
-        self.file = ""
+        self.file = file
+
+    def inside(self, function: FunctionType) -> CannotCompile:
+        """With the place, if it is known no better."""
+        if not self.file:
+            self.file = function.__code__.co_filename
+            self.line = self.line or function.__code__.co_firstlineno
+        return self
 
 
 @dataclass(frozen=True)
@@ -71,14 +83,32 @@ class Part:
 
 def parts_of(cls: type) -> tuple[Part, ...]:
     """The fields of an event, action or agent class; CannotCompile names the first misfit."""
+    definition: Definition = cls.__holdfast__  # type: ignore[attr-defined]
+    place = definition.place
     try:
-        slots = slots_of(cls.__holdfast__.schema)  # type: ignore[attr-defined]
+        slots = slots_of(definition.schema)
+        fields = msgspec.structs.fields(cls)
+        return tuple(_part(cls, slot, each) for slot, each in zip(slots, fields, strict=True))
     except NoLayout as reason:
-        raise CannotCompile(str(reason)) from None
-    fields = msgspec.structs.fields(cls)
-    return tuple(
-        Part(slot, _kind(slot, field.type)) for slot, field in zip(slots, fields, strict=True)
-    )
+        raise CannotCompile(str(reason), place.line, place.file) from None
+
+
+def _part(cls: type, slot: Slot, field: msgspec.structs.FieldInfo) -> Part:
+    kind = _kind(slot, field.type)
+    if kind == FLOAT and type(field.default) is int:
+        # Until it is stored it would be a whole number in the interpreter.
+        raise NoLayout(
+            f"{cls.__name__}.{slot.name} is a float with the default {field.default}: write "
+            f"{float(field.default)}"
+        )
+    for each in (kind, kind.item):
+        enum = each.enum if each is not None else None
+        if enum is not None and enum.__eq__ not in (object.__eq__, int.__eq__, str.__eq__):
+            raise NoLayout(
+                f"{cls.__name__}.{slot.name} is {enum.__name__}, which has its own __eq__: leave "
+                f"that out"
+            )
+    return Part(slot, kind)
 
 
 def _kind(slot: Slot, type_: object) -> Kind:

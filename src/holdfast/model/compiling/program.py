@@ -1,4 +1,4 @@
-"""The compiled form of an agent class: one module of text, and how its arrays are laid out.
+"""The compiled form of an agent class: what its kernel holds, and how its arrays are laid out.
 
 The module has one entry, which folds events from `ctl[0]` on until all are folded or one raises:
 
@@ -6,7 +6,8 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
          ctl, clk, keys, offsets, rng, queue, scratch, prefix, E0, E1, …, out0, out1, …)
 
     S        records of `state_descr()`, one per agent in memory. `flags` with bit 1: the agent is not
-             for compiled code (paused, lent …). `timers`: how many it has, of either form
+             for compiled code (paused, holds events, lent …). `timers`: how many it has, named or
+             not. `updated`: ctx.now of the last event it took
     undo     one such record: the agent of the event at hand as it was before
     images, touched   for each agent that changed first in this batch: as it was, and its row
     rows     i8, per event: the row of its agent in S
@@ -19,7 +20,8 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
              0 the event at hand             1 how many in images and touched
              2 outputs so far: the `order` of the next      3 serials used in this event
              4 hops of this event            5 after Unusual: the number of the output buffer that is
-             full, plus 1; -1 for the queue; else 0 (whoever calls sets it back to 0)
+             full, plus 1; -1 for the queue, -2 for touched; else 0. Whoever called makes room,
+             sets it back to 0 and folds the same event again
              6 not 0: ctx.reply is for the interpreter (an ask, or a message, whose sender answers)
              8 entries in queue              9 and 10 what 2 and 8 were before this event
              11 scratch in use               16 + k records in out k
@@ -27,7 +29,7 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     clk      f8: 0 ctx.now, 1 ctx.event_time (set by fold), 2 always 1.0
     keys, offsets     u1 and i8: the key of row i is keys[offsets[i] : offsets[i + 1]]
     rng      u8, 64 of them: work space
-    queue    records (row i8, timer i8, due f8): named timers to be looked at then
+    queue    records of QUEUE_DESCR: named timers to be looked at when they are due
     scratch  u4: begins with the code points of all `texts`; 2**16 is plenty
     prefix   u1: f"{fleet}\0{agent}\0", where identities begin
     E k      a tuple of the columns of class k: a text or list takes two, lengths and content
@@ -35,57 +37,61 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
 
 `fold` raises Unusual for an event that it cannot complete. Whoever called it puts undo[0] back into
 S[rows[ctl[0]]], ctl[9] and ctl[10] into ctl[2] and ctl[8], ctl[48 + k] into ctl[16 + k], lets the
-interpreter fold that event, and calls again with ctl[0] + 1.
+interpreter fold that event, and calls again with ctl[0] + 1. A record of `state_descr()`:
+
+    version, updated, flags, batch, timers     as above
+    f_<field>                        and f_<field>__n in front for a text or list: how long it is
+    t<k>_due, t<k>_queued, t<k>_period, t<k>_event    timer k of `timers`: due 0.0 if it is not set,
+                                     queued: for when it was put into the queue, 0.0 if not (whoever
+                                     takes it out sets that back), event: the index of its class
+    t<k>_<e>_<field>                 the fields of its event, if it is of class e of that timer
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import FunctionType
+from typing import TYPE_CHECKING
 
 from holdfast.model.compiling.functions import Function
 from holdfast.model.compiling.kinds import (
     FLOAT,
     INT,
-    NOTHING,
+    TEXT,
     CannotCompile,
     Kind,
     Part,
     descr,
     parts_of,
 )
-from holdfast.model.compiling.values import Ctx, Given, Meaning, Self, Value
+from holdfast.model.compiling.module import text_of
+from holdfast.model.compiling.values import Meaning, Value
 from holdfast.model.layout import Slot
 
-BUFFERS = 8  # C[8] and on are the buffers of outputs
-COUNTS = 16  # ctl[16] and on are how many records each of them holds
-MARKS = 48  # ctl[48] and on are how many they held before this event
+if TYPE_CHECKING:
+    from holdfast.model.agent import Agent, AgentDefinition
+    from holdfast.model.event import Event
+
 CONTROLS = 128
-
-_HEAD = """\
-import math
-
-import numpy as np
-from numba import njit
-
-from holdfast.stepping.compiled.kernels.runtime import *
-"""
+OUTPUTS_MAX = 32  # classes that one agent class makes: ctl has that many counters
+QUEUE_DESCR = [("row", "<i8"), ("timer", "<i8"), ("due", "<f8")]
 
 
 @dataclass(frozen=True)
 class Output:
-    """A buffer of records: `way` is "emit", "send" or "arm"."""
+    """A buffer of records: `way` is "emit", "send" or "arm", the last for timers without a name."""
 
     way: str
     cls: type
     slots: tuple[Slot, ...]
 
     def descr(self) -> list[tuple[object, ...]]:
-        fixed: list[tuple[object, ...]] = [
-            ("row", "<i8"), ("version", "<i8"), ("order", "<i8"), ("now", "<f8"),
-        ]  # fmt: skip
+        """`order` counts the outputs of all buffers; `to` is an index in `destinations`, `serial`
+        the number in an unnamed timer's name."""
+        fixed: list[tuple[object, ...]] = [("row", "<i8"), ("version", "<i8"), ("order", "<i8")]
+        fixed.append(("now", "<f8"))
         if self.way == "send":
             fixed += [("to", "<i8"), ("hops", "<i8"), ("key__n", "<i8"), ("key", "<u1", (128,))]
         if self.way == "arm":
@@ -102,24 +108,47 @@ class TimerSlots:
 
 
 class Program:
-    def __init__(self, agent: type, *, final: bool = True) -> None:
+    """`agents` are the names of those in the fleet; a message to another is for the interpreter.
+
+    While the class is being made not all names are known; `final` says that they have to be.
+    """
+
+    def __init__(
+        self, agent: type[Agent], *, final: bool = True, agents: Collection[str] | None = None
+    ) -> None:
         self.agent = agent
         self.final = final
-        self.definition = agent.__holdfast__  # type: ignore[attr-defined]
-        self._parts: dict[type, tuple[Part, ...]] = {}
-        self.parts_of_state = {part.name: part for part in self.parts(agent)}
-        self.state = {name: part.slot for name, part in self.parts_of_state.items()}
-        self.events: list[type] = list(self.definition.routes)
+        self.definition: AgentDefinition = agent.__holdfast__
+        self.events: list[type[Event]] = list(self.definition.routes)
         self.outputs: list[Output] = []
         self.timers: list[TimerSlots] = []
         self.destinations: list[type] = []
-        self.uses_identity = False
+        self._agents = agents
         self._texts: dict[str, str] = {}
-        self._enums: dict[type[Enum], tuple[str, Kind]] = {}
-        self._helpers: dict[object, tuple[str, Kind | None]] = {}
-        self._functions: list[list[str]] = []
-        self._armings: dict[tuple[str, type], str] = {}
-        self.module = self._lower()
+        self._members: dict[tuple[type[Enum], str], tuple[str, Kind, list[str]]] = {}
+        self._functions: dict[tuple[FunctionType, tuple[Meaning, ...]], Function | None] = {}
+        self._lowered: list[list[str]] = []
+        self._parts: dict[type, tuple[Part, ...]] = {}
+        self.fields = {part.name: part for part in self.parts(agent)}
+        self.state = {name: part.slot for name, part in self.fields.items()}
+        for event in self.events:
+            self.parts(event)
+        self.module = text_of(self)
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._texts)
+
+    def state_descr(self) -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = [("version", "<i8"), ("updated", "<f8")]
+        found += [("flags", "<i8"), ("batch", "<i8"), ("timers", "<i8")]
+        found += descr(self.state.values(), "f_")
+        for number, timer in enumerate(self.timers):
+            found += [(f"t{number}_due", "<f8"), (f"t{number}_queued", "<f8")]
+            found += [(f"t{number}_period", "<f8"), (f"t{number}_event", "<i8")]
+            for which, cls in enumerate(timer.classes):
+                found += descr(self.slots(cls), f"t{number}_{which}_")
+        return found
 
     # What functions ask for while they are lowered.
 
@@ -133,62 +162,71 @@ class Program:
 
     def text(self, value: str) -> str:
         """A text is where it begins in the scratch memory, and its length; constants go first."""
-        first = sum(map(len, self.texts))
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise CannotCompile(f"{value!r} is no text that can be stored: change it") from None
+        first = sum(map(len, self._texts))
         return self._texts.setdefault(value, str(first << 32 | len(value)))
 
-    @property
-    def texts(self) -> list[str]:
-        return list(self._texts)
-
-    def enum_value(self, value: Value, enum: type[Enum]) -> Value:
-        if enum not in self._enums:
-            values = [member.value for member in enum]
-            if all(type(each) is int and abs(each) < 2**63 for each in values):
-                kind = INT
-            elif all(type(each) is float for each in values):
-                kind = FLOAT
+    def of_member(self, code: str, enum: type[Enum], what: str) -> Value:
+        """`mode.value` or `mode.name`, from a table."""
+        if (enum, what) not in self._members:
+            values = [getattr(member, what) for member in enum]
+            kinds = {type(each) for each in values}
+            if kinds == {str}:
+                kind, codes = TEXT, [self.text(each) for each in values]
+            elif kinds == {int} and all(-(2**63) <= each < 2**63 for each in values):
+                kind, codes = INT, list(map(repr, values))
+            elif kinds == {float}:
+                kind, codes = FLOAT, [f"float({str(each)!r})" for each in values]
             else:
-                raise CannotCompile(f"values of {enum.__name__} are not all int or all float")
-            self._enums[enum] = (f"V{len(self._enums)}", kind)
-        name, kind = self._enums[enum]
-        return Value(f"{name}[{value.code}]", kind)
+                raise CannotCompile(
+                    f"the values of {enum.__name__} are not all int, all float or all str: use if"
+                )
+            self._members[enum, what] = (f"V{len(self._members)}", kind, codes)
+        name, kind, _ = self._members[enum, what]
+        return Value(f"{name}[{code}]", kind)
 
-    def helper(
-        self, function: FunctionType, arguments: Sequence[Meaning], line: int
-    ) -> tuple[str, Kind]:
-        key = (function, tuple(map(repr, arguments)))
-        if key not in self._helpers:
-            name = f"f{len(self._helpers)}"
-            self._helpers[key] = (name, None)
+    def helper(self, function: FunctionType, arguments: Sequence[Meaning], line: int) -> Function:
+        """A function of the user for such arguments, lowered when it is first called."""
+        key = (function, tuple(arguments))
+        if key not in self._functions:
+            self._functions[key] = None
             try:
-                lowered = Function(self, function, name, arguments)
-                self._functions.append(lowered.lower())
+                lowered = Function(self, function, f"f{len(self._functions)}", arguments)
+                self._lowered.append(lowered.lower())
             except CannotCompile as error:
-                raise located(error, function) from None
-            assert lowered.returns is not None
-            self._helpers[key] = (name, lowered.returns)
-        name, kind = self._helpers[key]
-        if kind is None:
+                raise error.inside(function) from None
+            self._functions[key] = lowered
+        found = self._functions[key]
+        if found is None:
             raise CannotCompile(f"{function.__name__} calls itself: write a loop", line)
-        return name, kind
+        return found
 
     def output(self, way: str, cls: type) -> str:
         for number, each in enumerate(self.outputs):
             if (each.way, each.cls) == (way, cls):
                 return f"{way}_{number}"
+        if len(self.outputs) == OUTPUTS_MAX:
+            raise CannotCompile(
+                f"more than {OUTPUTS_MAX} classes of actions, messages and timers: merge some"
+            )
         self.outputs.append(Output(way, cls, self.slots(cls)))
         return f"{way}_{len(self.outputs) - 1}"
+
+    def reaches(self, agent: str) -> bool:
+        return self._agents is None or agent in self._agents
 
     def destination(self, agent: type) -> int:
         if agent not in self.destinations:
             self.destinations.append(agent)
         return self.destinations.index(agent)
 
-    def timer(self, name: str | None) -> int:
+    def timer(self, name: str) -> int:
         for number, each in enumerate(self.timers):
             if each.name == name:
                 return number
-        assert name is not None
         self.timers.append(TimerSlots(name))
         return len(self.timers) - 1
 
@@ -196,215 +234,21 @@ class Program:
         number = self.timer(name)
         classes = self.timers[number].classes
         if cls not in classes:
+            self.slots(cls)
             classes.append(cls)
         return f"timer_{number}_{classes.index(cls)}"
 
-    # The module.
+    # What the module is made of.
 
-    def _lower(self) -> str:
-        routes = [self._route(number, event) for number, event in enumerate(self.events)]
-        parts = [_HEAD]
-        for enum, (name, _) in self._enums.items():
-            parts.append(f"{name} = np.array({[member.value for member in enum]})\n")
-        for number, output in enumerate(self.outputs):
-            parts.append(_njit(self._writer(number, output)))
-        for number, timer in enumerate(self.timers):
-            parts.append(_njit(_canceller(number)))
-            for which, cls in enumerate(timer.classes):
-                parts.append(_njit(self._armer(number, which, cls)))
-        parts += [_njit(lines) for lines in self._functions]
-        parts += [_njit(lines) for lines in routes]
-        parts.append("\n".join(["@njit(nogil=True, cache=True, _nrt=False)", *self._fold()]))
-        return "\n\n".join(parts) + "\n"
+    @property
+    def functions(self) -> list[list[str]]:
+        return self._lowered
 
-    def state_descr(self) -> list[tuple[object, ...]]:
-        found: list[tuple[object, ...]] = [
-            ("version", "<i8"), ("updated", "<f8"), ("flags", "<i8"), ("batch", "<i8"),
-            ("timers", "<i8"),
-        ]  # fmt: skip
-        found += descr(self.state.values(), "f_")
-        for number, timer in enumerate(self.timers):
-            found += [
-                (f"t{number}_due", "<f8"), (f"t{number}_queued", "<f8"),
-                (f"t{number}_period", "<f8"), (f"t{number}_event", "<i8"),
-            ]  # fmt: skip
-            for which, cls in enumerate(timer.classes):
-                found += descr(self.slots(cls), f"t{number}_{which}_")
-        return found
-
-    def _writer(self, number: int, output: Output) -> list[str]:
-        way = output.way
-        names = [f"a{k}" for k in range(len(output.slots))]
-        extra = {"emit": [], "send": ["to", "key"], "arm": ["way", "when"]}[way]
-        lines = [
-            f"def {way}_{number}({', '.join(['S', 'i', 'C', *extra, *names])}):",
-            f"    n = C[0][{COUNTS + number}]",
-            f"    if n >= len(C[{BUFFERS + number}]):",
-            f"        C[0][5] = {number + 1}",
-            "        raise Unusual",
-            f"    r = C[{BUFFERS + number}][n]",
-            "    r.row = i",
-            "    r.version = S[i].version",
-            "    r.order = C[0][2]",
-            "    r.now = C[1][0]",
-        ]
-        if way == "send":
-            lines += [
-                "    if C[0][4] >= 64:",
-                "        raise Unusual",
-                "    r.hops = C[0][4] + 1",
-                "    r.to = to",
-                "    r.key__n = put_key(r.key, C, key)",
-            ]
-        if way == "arm":
-            lines += [
-                "    if S[i].timers >= 256:",
-                "        raise Unusual",
-                "    S[i].timers += 1",
-                "    C[0][3] += 1",
-                "    r.serial = C[0][3]",
-                "    r.due = due_at(C[1][0], way, when)",
-                "    r.period = when if way == 2 else 0.0",
-            ]
-        lines += self._copies("r", "f_", output.slots)
-        lines += ["    C[0][2] += 1", f"    C[0][{COUNTS + number}] = n + 1"]
-        return lines
-
-    def _copies(self, record: str, prefix: str, slots: Sequence[Slot]) -> list[str]:
-        lines = []
-        for k, slot in enumerate(slots):
-            name = f"{record}.{prefix}{slot.name}"
-            if slot.kind == "text":
-                lines.append(f"    {name}__n = put_text({name}, {slot.most}, C, a{k})")
-            elif slot.kind == "list":
-                lines.append(f"    {name}__n = put_list({name}, {slot.most}, a{k}, len(a{k}))")
-            else:
-                lines.append(f"    {name} = a{k}")
-        return lines
-
-    def _armer(self, number: int, which: int, cls: type) -> list[str]:
-        slots = self.slots(cls)
-        names = [f"a{k}" for k in range(len(slots))]
-        t = f"S[i].t{number}"
+    @property
+    def tables(self) -> list[str]:
+        """`V0 = np.array([…])`, the values of enums."""
+        dtypes = {INT: "np.int64", TEXT: "np.int64", FLOAT: "np.float64"}
         return [
-            f"def timer_{number}_{which}({', '.join(['S', 'i', 'C', 'way', 'when', *names])}):",
-            "    due = due_at(C[1][0], way, when)",
-            f"    if {t}_due == 0.0:",
-            "        if S[i].timers >= 256:",
-            "            raise Unusual",
-            "        S[i].timers += 1",
-            f"    {t}_due = due",
-            f"    {t}_period = when if way == 2 else 0.0",
-            f"    {t}_event = {which}",
-            *self._copies("S[i]", f"t{number}_{which}_", slots),
-            f"    if {t}_queued == 0.0 or {t}_queued > due:",
-            "        n = C[0][8]",
-            "        if n >= len(C[5]):",
-            "            C[0][5] = -1",
-            "            raise Unusual",
-            "        C[5][n].row = i",
-            f"        C[5][n].timer = {number}",
-            "        C[5][n].due = due",
-            "        C[0][8] = n + 1",
-            f"        {t}_queued = due",
+            f"{name} = np.array([{', '.join(codes)}], {dtypes[kind]})"
+            for name, kind, codes in self._members.values()
         ]
-
-    def _route(self, number: int, event: type) -> list[str]:
-        route = self.definition.routes[event]
-        lines = [f"def route_{number}(S, i, E, j, C):"]
-        modes = dict.fromkeys(mode for each in route.handlers for mode in each.modes)
-        anyhow = [each for each in route.handlers if not each.modes]
-        for mode in modes:
-            ordinal = list(type(mode)).index(mode)
-            lines.append(f"    if S[i].f_{self.definition.mode_field} == {ordinal}:")
-            own = [each for each in route.handlers if mode in each.modes]
-            lines += self._candidates([*own, *anyhow], event, "        ")
-            lines.append("        return False")
-        lines += self._candidates(anyhow, event, "    ")
-        return [*lines, "    return False"]
-
-    def _candidates(self, handlers: Sequence[object], event: type, indent: str) -> list[str]:
-        lines = []
-        for each in handlers:
-            given = [Self(self.agent), Given(event), Ctx()]
-            place = each.place.line  # type: ignore[attr-defined]
-            name, kind = self.helper(each.function, given, place)  # type: ignore[attr-defined]
-            if kind != NOTHING:
-                raise CannotCompile(f"a handler returns nothing, this one {kind}", place)
-            inner = indent
-            if each.when is not None:  # type: ignore[attr-defined]
-                guard, kind = self.helper(each.when, given[:2], place)  # type: ignore[attr-defined]
-                lines.append(f"{indent}if {guard}(S, i, E, j, C):")
-                inner = indent + "    "
-            lines += [
-                f"{inner}S[i].version += 1",
-                f"{inner}{name}(S, i, E, j, C)",
-                f"{inner}return True",
-            ]
-        return lines
-
-    def _fold(self) -> list[str]:
-        buffers = [f"out{k}" for k in range(len(self.outputs))]
-        events = [f"E{k}" for k in range(len(self.events))]
-        fixed = ["S", "undo", "images", "touched", "rows", "codes", "times", "hops", "at", "batch"]
-        shared = ["ctl", "clk", "keys", "offsets", "rng", "queue", "scratch", "prefix"]
-        lines = [
-            f"def fold({', '.join([*fixed, *shared, *events, *buffers])}):",
-            f"    C = ({', '.join([*shared, *buffers])},)",
-            "    for j in range(ctl[0], len(rows)):",
-            "        i = rows[j]",
-            "        ctl[0] = j",
-            "        undo[0] = S[i]",
-            "        ctl[9] = ctl[2]",
-            "        ctl[10] = ctl[8]",
-        ]
-        for k in range(len(self.outputs)):
-            lines.append(f"        ctl[{MARKS + k}] = ctl[{COUNTS + k}]")
-        lines += [
-            "        if S[i].flags & 1:",
-            "            raise Unusual",
-            "        ctl[3] = 0",
-            f"        ctl[11] = {sum(map(len, self.texts))}",
-            "        rng[1] = 0",
-            "        clk[1] = times[j] if len(times) > 1 else times[0]",
-            "        ctl[4] = hops[j] if len(hops) > 1 else hops[0]",
-            "        code = codes[j] if len(codes) > 1 else codes[0]",
-            "        k = at[j]",
-            "        taken = False",
-        ]
-        for number in range(len(self.events)):
-            word = "if" if number == 0 else "elif"
-            lines.append(f"        {word} code == {number}:")
-            lines.append(f"            taken = route_{number}(S, i, E{number}, k, C)")
-        if self.definition.unhandled != "ignore":
-            lines += ["        if not taken:", "            raise Unusual"]
-        lines += [
-            "        if taken and S[i].batch != batch:",
-            "            images[ctl[1]] = undo[0]",
-            "            touched[ctl[1]] = i",
-            "            ctl[1] += 1",
-            "            S[i].batch = batch",
-            "    ctl[0] = len(rows)",
-        ]
-        return lines
-
-
-def _njit(lines: Sequence[str]) -> str:
-    return "\n".join(["@njit(_nrt=False)", *lines])
-
-
-def _canceller(number: int) -> list[str]:
-    return [
-        f"def cancel_{number}(S, i):",
-        f"    if S[i].t{number}_due == 0.0:",
-        "        return False",
-        f"    S[i].t{number}_due = 0.0",
-        "    S[i].timers -= 1",
-        "    return True",
-    ]
-
-
-def located(error: CannotCompile, function: FunctionType) -> CannotCompile:
-    if not getattr(error, "file", ""):
-        error.file = function.__code__.co_filename  # type: ignore[attr-defined]
-    return error

@@ -6,34 +6,55 @@ import ast
 import inspect
 import textwrap
 from types import CodeType, FunctionType
+from typing import TypeAlias
 
 from holdfast.model.compiling.kinds import CannotCompile
 
-Body = ast.FunctionDef | ast.Lambda
+Body: TypeAlias = ast.FunctionDef | ast.Lambda
+# Read once, while the class is defined: a file that is edited later is not what runs.
+_trees: dict[CodeType, Body] = {}
 
 
 def tree_of(function: FunctionType) -> Body:
-    first = function.__code__.co_firstlineno
+    code = function.__code__
+    if code not in _trees:
+        _trees[code] = _read(function, code)
+    return _trees[code]
+
+
+def _read(function: FunctionType, code: CodeType) -> Body:
+    if hasattr(function, "__wrapped__"):
+        raise CannotCompile(
+            f"{function.__name__} has a decorator around it: take it off", code.co_firstlineno
+        )
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(code)
     except (OSError, TypeError):
         raise CannotCompile(
-            f"the source of {function.__qualname__} is not at hand: put it into a file", first
+            f"the source of {function.__name__} is not at hand: put it into a file",
+            code.co_firstlineno,
         ) from None
     text = textwrap.dedent("".join(lines))
-    if function.__name__ != "<lambda>":
-        tree = ast.parse(text)
-        found = tree.body[0]
-        if not isinstance(found, ast.FunctionDef):
-            raise CannotCompile(f"{function.__qualname__} is not a plain function", first)
-        ast.increment_lineno(found, first - 1)
-        return found
-    return _lambda(function.__code__, text, first)
+    if function.__name__ == "<lambda>":
+        return _lambda(code, text, first)
+    try:
+        found = ast.parse(text).body[0]
+    except SyntaxError:
+        found = ast.Pass()
+    if not isinstance(found, ast.FunctionDef) or _yields(found):
+        raise CannotCompile(f"{function.__name__} is not a plain function: write it as one", first)
+    ast.increment_lineno(found, first - 1)
+    return found
+
+
+def _yields(tree: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
 
 
 def _lambda(code: CodeType, text: str, first: int) -> ast.Lambda:
     """The one in these lines that compiles to the same code: there may be several."""
-    for candidate in (text, f"{text}\n    def _(): ...", f"({text.strip().rstrip(',')})"):
+    text = text.strip()
+    for candidate in (text, f"{text}\ndef _(): ...", f"({text.rstrip(',')})", f"({text})"):
         try:
             tree = ast.parse(candidate)
         except SyntaxError:
@@ -42,16 +63,17 @@ def _lambda(code: CodeType, text: str, first: int) -> ast.Lambda:
             if isinstance(node, ast.Lambda) and _same(node, code):
                 ast.increment_lineno(node, first - 1)
                 return node
-    raise CannotCompile("this lambda's source is not at hand: write it as a function", first)
+    raise CannotCompile("the source of this lambda is not at hand: write it as a function", first)
 
 
 def _same(node: ast.Lambda, code: CodeType) -> bool:
     compiled = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval")
     return any(
         isinstance(each, CodeType)
-        and (each.co_names, each.co_varnames) == (code.co_names, code.co_varnames)
+        and each.co_varnames == code.co_varnames
+        and set(each.co_names) == {*code.co_names, *code.co_freevars}
         and _constants(each) == _constants(code)
-        and each.co_code == code.co_code
+        and (each.co_code == code.co_code or bool(code.co_freevars))
         for each in compiled.co_consts
     )
 

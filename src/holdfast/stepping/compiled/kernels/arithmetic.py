@@ -8,19 +8,16 @@ its integers can become.
 import math
 
 import numpy as np
-from numba import njit
+
+from holdfast.stepping.compiled.kernels.jit import Unusual, inner
 
 HALF = 2**62 - 1
 EXACT = 2**53  # up to here every integer is a float
-_SMALLEST = 2.2250738585072014e-308
+_TENS = np.array([float(10**k) for k in range(23)])  # all exact
 _SPLIT = 134217729.0  # 2**27 + 1
 
 
-class Unusual(Exception):
-    """Not for compiled code: this event is folded by the interpreter."""
-
-
-@njit(_nrt=False)
+@inner
 def add(a, b):
     # Checked before: the compiler may assume that a signed sum does not overflow.
     if not (-HALF <= a <= HALF and -HALF <= b <= HALF):
@@ -28,28 +25,28 @@ def add(a, b):
     return a + b
 
 
-@njit(_nrt=False)
+@inner
 def subtract(a, b):
     if not (-HALF <= a <= HALF and -HALF <= b <= HALF):
         raise Unusual
     return a - b
 
 
-@njit(_nrt=False)
+@inner
 def multiply(a, b):
     if not -9.2e18 < float(a) * float(b) < 9.2e18:
         raise Unusual
     return a * b
 
 
-@njit(_nrt=False)
+@inner
 def negate(a):
     if a == -(2**63):
         raise Unusual
     return -a
 
 
-@njit(_nrt=False)
+@inner
 def exact(a):
     """An integer as a float, if that loses nothing."""
     if a > EXACT or a < -EXACT:
@@ -57,14 +54,14 @@ def exact(a):
     return float(a)
 
 
-@njit(_nrt=False)
+@inner
 def divide(a, b):
     if b == 0.0:
         raise Unusual
     return a / b
 
 
-@njit(_nrt=False)
+@inner
 def whole_divide(a, b):
     if b == 0 or b == -1:
         if b == 0:
@@ -73,7 +70,7 @@ def whole_divide(a, b):
     return a // b
 
 
-@njit(_nrt=False)
+@inner
 def whole_modulo(a, b):
     if b == 0:
         raise Unusual
@@ -82,7 +79,7 @@ def whole_modulo(a, b):
     return a % b
 
 
-@njit(_nrt=False)
+@inner
 def modulo(a, b):
     if b == 0.0:
         raise Unusual
@@ -94,7 +91,7 @@ def modulo(a, b):
     return math.copysign(0.0, b)
 
 
-@njit(_nrt=False)
+@inner
 def floor_divide(a, b):
     if b == 0.0:
         raise Unusual
@@ -110,7 +107,7 @@ def floor_divide(a, b):
     return floored
 
 
-@njit(_nrt=False)
+@inner
 def whole_power(a, b):
     if b < 0:
         raise Unusual
@@ -124,20 +121,20 @@ def whole_power(a, b):
     return result
 
 
-@njit(_nrt=False)
+@inner
 def power(a, b, one):
-    """`one` is 1.0, read from memory: a compiler that knew the exponent would not call pow."""
+    """`one` is 1.0, read from memory: a compiler that knew base or exponent would not call pow."""
     if not (math.isfinite(a) and math.isfinite(b)):
         raise Unusual
     if (a == 0.0 and b < 0.0) or (a < 0.0 and b != math.floor(b)):
         raise Unusual
-    result = math.pow(a, b * one)
+    result = math.pow(a * one, b * one)
     if not math.isfinite(result):
         raise Unusual
     return result
 
 
-@njit(_nrt=False)
+@inner
 def truncate(a):
     """int(a), also math.trunc."""
     if not (-9.2e18 < a < 9.2e18):
@@ -145,21 +142,21 @@ def truncate(a):
     return int(a)
 
 
-@njit(_nrt=False)
+@inner
 def floor(a):
     if not (-9.2e18 < a < 9.2e18):
         raise Unusual
     return int(math.floor(a))
 
 
-@njit(_nrt=False)
+@inner
 def ceil(a):
     if not (-9.2e18 < a < 9.2e18):
         raise Unusual
     return int(math.ceil(a))
 
 
-@njit(_nrt=False)
+@inner
 def nearest(a):
     """round(a): halves go to the even neighbour."""
     if not (-4.5e15 < a < 4.5e15):
@@ -172,7 +169,7 @@ def nearest(a):
     return result
 
 
-@njit(_nrt=False)
+@inner
 def finite(result):
     """What a function of `math` returned; where it is no number Python may raise."""
     if not math.isfinite(result):
@@ -180,14 +177,14 @@ def finite(result):
     return result
 
 
-@njit(_nrt=False)
+@inner
 def sqrt(a):
     if a < 0.0:
         raise Unusual
     return math.sqrt(a)
 
 
-@njit(_nrt=False)
+@inner
 def _square(x):
     big = x * x
     t = x * _SPLIT
@@ -196,7 +193,7 @@ def _square(x):
     return big, ((high * high - big) + 2.0 * high * low) + low * low
 
 
-@njit(_nrt=False)
+@inner
 def hypot(a, b):
     a, b = abs(a), abs(b)
     most = a if a > b else b
@@ -227,3 +224,102 @@ def hypot(a, b):
     x = total - 1.0 + (first + second)
     h += x / (2.0 * h)
     return h / scale
+
+
+@inner
+def rounded(a, digits):
+    """round(a, digits): the exact value to the nearest decimal, a half to the even one, and that
+    decimal to the nearest float."""
+    if not (math.isfinite(a) and 0 <= digits <= 22):
+        raise Unusual
+    ten = _TENS[digits]
+    if abs(a) * ten >= 2.0**51 or abs(a) >= 2.0**900:
+        raise Unusual
+    if abs(a) * ten < 0.25:
+        return math.copysign(0.0, a)
+    high = a * ten
+    x, y = _split(a), _split(ten)
+    low = ((x[0] * y[0] - high) + x[0] * y[1] + x[1] * y[0]) + x[1] * y[1]
+    whole = math.floor(high)
+    rest = high - whole
+    # `high + low` is the exact product; of `low` only the sign matters, and only at a half.
+    up = rest > 0.5 or (rest == 0.5 and (low > 0.0 or (low == 0.0 and int(whole) & 1 == 1)))
+    if rest == 0.0 and low < 0.0:
+        up = False
+    return math.copysign((whole + (1.0 if up else 0.0)) / ten, a)
+
+
+@inner
+def _split(x):
+    t = x * _SPLIT
+    high = t - (t - x)
+    return high, x - high
+
+
+@inner
+def rounded_whole(a, digits):
+    if digits < 0:
+        raise Unusual
+    return a
+
+
+@inner
+def shift_left(a, b):
+    if b < 0 or b > 62 or a > (2**62 >> b) or a < -(2**62 >> b):
+        raise Unusual
+    return a << b
+
+
+@inner
+def shift_right(a, b):
+    if b < 0:
+        raise Unusual
+    return a >> (63 if b > 63 else b)
+
+
+@inner
+def magnitude(a):
+    return negate(a) if a < 0 else a
+
+
+@inner
+def fmod(a, b):
+    if b == 0.0:
+        raise Unusual
+    return finite(np.fmod(a, b))
+
+
+@inner
+def copysign(a, b):
+    """The sign of a NaN is nobody's business, and compilers do not keep it."""
+    if math.isnan(b):
+        raise Unusual
+    return math.copysign(a, b)
+
+
+@inner
+def known(a):
+    """True, unless it is no number."""
+    if math.isnan(a):
+        raise Unusual
+    return True
+
+
+@inner
+def least(a, b):
+    return b if b < a else a
+
+
+@inner
+def most(a, b):
+    return b if b > a else a
+
+
+@inner
+def steps(first, last, by):
+    """How often `range` goes round."""
+    if by == 0 or not (-HALF < first < HALF and -HALF < last < HALF and -HALF < by < HALF):
+        raise Unusual
+    if by > 0:
+        return (last - first + by - 1) // by if last > first else 0
+    return (first - last - by - 1) // -by if last < first else 0

@@ -1,234 +1,19 @@
+"""Chance and ids, as `model.rng` and `model.context` have them: derived from fleet, class, key and
+version of the agent, so that every execution of an event gets the same."""
+
 import math
 
 import numpy as np
-from numba import njit
 
-from holdfast.stepping.compiled.kernels.arithmetic import *  # noqa: F403
-from holdfast.stepping.compiled.kernels.arithmetic import (
-    Unusual,
-    add,
-    finite,
-    negate,
+from holdfast.stepping.compiled.kernels.jit import Unusual, inner
+from holdfast.stepping.compiled.kernels.texts import (
+    digits,
+    joined,
+    key_text,
+    length,
+    letter,
+    room_for,
 )
-
-
-@njit(_nrt=False)
-def shift_left(a, b):
-    if b < 0 or b > 62 or a > (2**62 >> b) or a < -(2**62 >> b):
-        raise Unusual
-    return a << b
-
-
-@njit(_nrt=False)
-def shift_right(a, b):
-    if b < 0:
-        raise Unusual
-    return a >> (63 if b > 63 else b)
-
-
-@njit(_nrt=False)
-def magnitude(a):
-    return negate(a) if a < 0 else a
-
-
-@njit(_nrt=False)
-def fmod(a, b):
-    if b == 0.0:
-        raise Unusual
-    return finite(np.fmod(a, b))
-
-
-@njit(_nrt=False)
-def least(a, b):
-    return b if b < a else a
-
-
-@njit(_nrt=False)
-def most(a, b):
-    return b if b > a else a
-
-
-@njit(_nrt=False)
-def least_of(room, count):
-    if count == 0:
-        raise Unusual
-    found = room[0]
-    for k in range(1, count):
-        if room[k] < found:
-            found = room[k]
-    return found
-
-
-@njit(_nrt=False)
-def most_of(room, count):
-    if count == 0:
-        raise Unusual
-    found = room[0]
-    for k in range(1, count):
-        if room[k] > found:
-            found = room[k]
-    return found
-
-
-@njit(_nrt=False)
-def sum_of(room, count):
-    total = 0
-    for k in range(count):
-        total = add(total, room[k])
-    return total
-
-
-@njit(_nrt=False)
-def holds(room, count, item):
-    for k in range(count):
-        if room[k] == item:
-            return True
-    return False
-
-
-@njit(_nrt=False)
-def item(at, count):
-    if at < 0:
-        at += count
-    if at < 0 or at >= count:
-        raise Unusual
-    return at
-
-
-@njit(_nrt=False)
-def step(by):
-    if by == 0:
-        raise Unusual
-    return by
-
-
-@njit(_nrt=False)
-def append(room, count, value):
-    if count >= len(room):
-        raise Unusual
-    room[count] = value
-    return count + 1
-
-
-@njit(_nrt=False)
-def put_list(room, most, values, count):
-    if count > most:
-        raise Unusual
-    for k in range(count):
-        room[k] = values[k]
-    return count
-
-
-# A text is a number: where it begins in the scratch memory, and in the lower half its length.
-
-
-@njit(_nrt=False)
-def length(text):
-    return text & 0xFFFFFFFF
-
-
-@njit(_nrt=False)
-def room_for(C, count):
-    """A piece of the scratch memory, which is forgotten with the event."""
-    first = C[0][11]
-    if first + count > len(C[6]):
-        raise Unusual
-    C[0][11] = first + count
-    return first << 32 | count
-
-
-@njit(_nrt=False)
-def take_text(C, room, count):
-    made = room_for(C, count)
-    for k in range(count):
-        C[6][(made >> 32) + k] = room[k]
-    return made
-
-
-@njit(_nrt=False)
-def put_text(room, most, C, text):
-    if length(text) > most:
-        raise Unusual
-    for k in range(length(text)):
-        room[k] = C[6][(text >> 32) + k]
-    return length(text)
-
-
-@njit(_nrt=False)
-def same_text(C, a, b):
-    if length(a) != length(b):
-        return False
-    for k in range(length(a)):
-        if C[6][(a >> 32) + k] != C[6][(b >> 32) + k]:
-            return False
-    return True
-
-
-@njit(_nrt=False)
-def joined(C, a, b):
-    made = room_for(C, length(a) + length(b))
-    at = made >> 32
-    for k in range(length(a)):
-        C[6][at + k] = C[6][(a >> 32) + k]
-    at += length(a)
-    for k in range(length(b)):
-        C[6][at + k] = C[6][(b >> 32) + k]
-    return made
-
-
-@njit(_nrt=False)
-def digits(C, number):
-    if number < -(2**62):
-        raise Unusual
-    negative = 1 if number < 0 else 0
-    if negative:
-        number = -number
-    count = 1
-    rest = number
-    while rest > 9:
-        rest //= 10
-        count += 1
-    made = room_for(C, count + negative)
-    at = made >> 32
-    for k in range(count + negative - 1, negative - 1, -1):
-        C[6][at + k] = 48 + number % 10
-        number //= 10
-    if negative:
-        C[6][at] = 45
-    return made
-
-
-@njit(_nrt=False)
-def key_text(C, i):
-    first = C[3][i]
-    made = room_for(C, C[3][i + 1] - first)
-    for k in range(length(made)):
-        C[6][(made >> 32) + k] = C[2][first + k]
-    return made
-
-
-@njit(_nrt=False)
-def put_key(room, C, key):
-    if not 1 <= length(key) <= 128:
-        raise Unusual
-    for k in range(length(key)):
-        c = C[6][(key >> 32) + k]
-        alnum = 48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122
-        if not (alnum or (k > 0 and (c == 46 or c == 95 or c == 58 or c == 45))):
-            raise Unusual
-        room[k] = c
-    return length(key)
-
-
-@njit(_nrt=False)
-def due_at(now, way, when):
-    if not when >= (0.001 if way == 2 else 0.0) or when == math.inf:
-        raise Unusual
-    due = when if way == 1 else now + when
-    return max(due, now + 0.001)
-
-
-# Identity: the seed of `ctx.random` and `ctx.new_id`.
 
 _IV = np.array(
     [
@@ -258,15 +43,14 @@ _SIGMA = np.array(
     ],
     np.int64,
 )
-_MASK32 = np.uint64(0xFFFFFFFF)
 
 
-@njit(_nrt=False)
+@inner
 def _turn(x, by):
     return (x >> np.uint64(by)) | (x << np.uint64(64 - by))
 
 
-@njit(_nrt=False)
+@inner
 def _mix(v, a, b, c, d, x, y):
     v[a] = v[a] + v[b] + x
     v[d] = _turn(v[d] ^ v[a], 32)
@@ -278,7 +62,7 @@ def _mix(v, a, b, c, d, x, y):
     v[b] = _turn(v[b] ^ v[c], 63)
 
 
-@njit(_nrt=False)
+@inner
 def _compress(h, v, m, length, last):
     for k in range(8):
         v[k] = h[k]
@@ -300,7 +84,7 @@ def _compress(h, v, m, length, last):
         h[k] ^= v[k] ^ v[k + 8]
 
 
-@njit(_nrt=False)
+@inner
 def _seed(C, i, version):
     """blake2b of fleet, class, key and version, as `model.rng` has it."""
     rng = C[4]
@@ -340,7 +124,7 @@ def _seed(C, i, version):
     rng[1] = 1
 
 
-@njit(_nrt=False)
+@inner
 def _bits(S, i, C):
     rng = C[4]
     if rng[1] == 0:
@@ -352,17 +136,17 @@ def _bits(S, i, C):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(_nrt=False)
+@inner
 def draw(S, i, C):
     return float(_bits(S, i, C) >> np.uint64(11)) * 2.0**-53
 
 
-@njit(_nrt=False)
+@inner
 def draw_uniform(S, i, C, low, high):
     return low + (high - low) * draw(S, i, C)
 
 
-@njit(_nrt=False)
+@inner
 def draw_int(S, i, C, low, high):
     if low > high or high > 2**61 or low < -(2**61):
         raise Unusual
@@ -378,7 +162,7 @@ def draw_int(S, i, C, low, high):
             return low + drawn
 
 
-@njit(_nrt=False)
+@inner
 def _logarithm(x):
     mantissa, exponent = math.frexp(x)
     if mantissa < 0.7071067811865476:
@@ -390,7 +174,7 @@ def _logarithm(x):
     return 2.0 * t * total + exponent * 0.6931471805599453
 
 
-@njit(_nrt=False)
+@inner
 def draw_gauss(S, i, C, mu, sigma):
     while True:
         x = 2.0 * draw(S, i, C) - 1.0
@@ -400,14 +184,7 @@ def draw_gauss(S, i, C, mu, sigma):
             return mu + sigma * x * math.sqrt(-2.0 * _logarithm(square) / square)
 
 
-@njit(_nrt=False)
-def letter(C, code):
-    made = room_for(C, 1)
-    C[6][made >> 32] = code
-    return made
-
-
-@njit(_nrt=False)
+@inner
 def new_id(S, i, C):
     C[0][3] += 1
     made = room_for(C, len(C[7]))
