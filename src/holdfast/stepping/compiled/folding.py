@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from holdfast.model.compiling.program import COUNTS, MARKS, Output
+from holdfast.model.compiling.module import COUNTS, MARKS
+from holdfast.model.compiling.program import Output
 from holdfast.model.context import Timer
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from holdfast.model.agent import Agent
-from holdfast.model.compiling.program import CONTROLS, COUNTS, Program
+from holdfast.model.compiling.module import COUNTS
+from holdfast.model.compiling.program import CONTROLS, QUEUE_DESCR, Program
 from holdfast.model.context import Timer
 from holdfast.stepping.blocks import Block
 from holdfast.stepping.cell import Cell, Extras, Kind
@@ -27,7 +28,6 @@ from holdfast.stepping.record import Record
 
 _OUTPUTS_AT_FIRST = 4096
 _SCRATCH = 2**16
-_QUEUE = np.dtype([("row", "<i8"), ("timer", "<i8"), ("due", "<f8")])
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -69,7 +69,7 @@ class CompiledKind(Kind):
         self.touched = np.zeros(_OUTPUTS_AT_FIRST, np.int64)
         self.undo = np.zeros(1, self.table.dtype)
         self.random = np.zeros(64, np.uint64)
-        self.queue = np.zeros(_OUTPUTS_AT_FIRST, _QUEUE)
+        self.queue = np.zeros(_OUTPUTS_AT_FIRST, QUEUE_DESCR)
         self.outputs = [np.zeros(_OUTPUTS_AT_FIRST, out.descr()) for out in program.outputs]  # type: ignore[call-overload]
         self.scratch = np.zeros(_SCRATCH, np.uint32)
         texts = np.frombuffer("".join(program.texts).encode("utf-32-le"), np.uint32)

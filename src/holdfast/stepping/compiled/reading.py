@@ -98,9 +98,7 @@ class Reader:
             self._code_by_schema[schema] = names.index(name) if name in names else _UNKNOWN
         return self._code_by_schema[schema]
 
-    def _columns(
-        self, inputs: Inputs, frame: Frame, schema: int, number: int
-    ) -> tuple[Array, ...]:
+    def _columns(self, inputs: Inputs, frame: Frame, schema: int, number: int) -> tuple[Array, ...]:
         cls, slots = self._classes[number], self._kind.program.slots(self._classes[number])
         if schema == self._codebook.id_of(cls):
             return self._flat(columns_of(frame, schema, slots))
