@@ -105,7 +105,7 @@ def make_block(
         "key": keys,
         "version": version,
         "updated": _numbers("f64", updated),
-        **{name: column for name, column in payload.items() if name != "schema"},
+        **{name: column for name, column in payload.items() if name.startswith("cols.")},
         "timers": const([[timer.name, list(timer.schemas)] for timer in timers]),
     }
     for place, timer in enumerate(timers):
