@@ -18,7 +18,13 @@ from holdfast.stepping import fields
 from holdfast.stepping.arrays import array_of, arrays_of, inside
 from holdfast.stepping.frame import UNREADABLE, Column, Frame, const
 from holdfast.stepping.names import names_column
-from holdfast.stepping.rows import field_names, in_columns, packed_rows, schema_ids
+from holdfast.stepping.rows import (
+    distinct_schemas,
+    field_names,
+    in_columns,
+    packed_rows,
+    schema_ids,
+)
 
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
@@ -69,7 +75,7 @@ def schema_codes(frame: Frame) -> tuple[list[int], Array | None]:
     import numpy
 
     if frame.column("schema").kind == "const":
-        return schema_ids(Frame(1, {"schema": frame.columns["schema"]})), None
+        return distinct_schemas(frame), None
     ids = schema_ids(frame)
     places = {schema_id: place for place, schema_id in enumerate(dict.fromkeys(ids))}
     width = f"u{fields.code_width(len(places))}"

@@ -96,6 +96,13 @@ def schema_ids(frame: Frame) -> list[int]:
     return ids
 
 
+def distinct_schemas(frame: Frame) -> list[int]:
+    """The schema ids that occur, in the order of their first rows."""
+    if frame.column("schema").kind == "const":
+        frame = Frame(1, {"schema": frame.columns["schema"]})
+    return list(dict.fromkeys(schema_ids(frame)))
+
+
 def packed_rows(frame: Frame, schema_id: int, count: int) -> bytes:
     """The rows of one class, of which the frame has `count`, as a msgpack array."""
     if not in_columns(frame, schema_id):
