@@ -33,8 +33,11 @@ from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.taking import take
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer  # that of collections.abc came with Python 3.12
+    from array import array
 
+    from holdfast.stepping.arrays import Array
+
+    Numbers = Array | array[int] | array[float] | bytes  # anything with a buffer
 BUCKETS = 64
 SLOTS_PER_BUCKET = 16
 EVERY_BUCKET = (1 << BUCKETS) - 1
@@ -77,9 +80,9 @@ class TimerColumns(NamedTuple):
 
     name: str
     schemas: Sequence[int]  # of the events it may bring
-    due: Buffer | float  # f64 per row, or the same in all; 0.0 where it is not set
-    period: Buffer | float  # 0.0 where it does not repeat
-    event: Buffer | None  # u8 per row: which of `schemas`; None: the first in all
+    due: Numbers | float  # f64 per row, or the same in all; 0.0 where it is not set
+    period: Numbers | float  # 0.0 where it does not repeat
+    event: Numbers | None  # u8 per row: which of `schemas`; None: the first in all
     payloads: Mapping[int, Mapping[str, Column]]  # by schema id, as `payload_columns` makes them
 
 
@@ -87,8 +90,8 @@ def make_block(
     agent: str,
     schema: int,
     keys: Column,
-    versions: Buffer,
-    updated: Buffer | float,
+    versions: Numbers,
+    updated: Numbers | float,
     payload: Mapping[str, Column],
     timers: Sequence[TimerColumns] = (),
     *,
@@ -105,7 +108,7 @@ def make_block(
         "key": keys,
         "version": version,
         "updated": _numbers("f64", updated),
-        **{name: column for name, column in payload.items() if name != "schema"},
+        **{name: column for name, column in payload.items() if name.startswith("cols.")},
         "timers": const([[timer.name, list(timer.schemas)] for timer in timers]),
     }
     for place, timer in enumerate(timers):
@@ -132,12 +135,12 @@ def _timer_columns(place: int, timer: TimerColumns) -> dict[str, Column]:
     return columns
 
 
-def _numbers(kind: str, values: Buffer | float) -> Column:
+def _numbers(kind: str, values: Numbers | float) -> Column:
     return const(values) if isinstance(values, float) else Column(kind, _bytes_of(values, 8))
 
 
-def _bytes_of(values: Buffer, width: int) -> bytes:
-    view = memoryview(values)
+def _bytes_of(values: Numbers, width: int) -> bytes:
+    view = memoryview(cast(bytes, values))
     if view.itemsize != width and not isinstance(values, bytes):
         raise ValueError(f"a column of {view.itemsize} bytes per row, expected {width}")
     return view.tobytes()

@@ -29,12 +29,11 @@ from holdfast.engine.port import (
 from holdfast.engine.stamping import Clock, Instant, next_stamp, system_clock
 from holdfast.errors import Backlog, Busy, Fenced, HoldfastError, OutdatedCode, UsageError
 from holdfast.model.keys import Layout
-from holdfast.stepping.blocks import BUCKETS
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
-COMPACT_FROM = 2 * BUCKETS  # blocks and records that lie as they came
+COMPACT_FROM = 128  # blocks and records that lie as they came
 
 
 class MemoryEngine:
@@ -149,7 +148,7 @@ class MemoryEngine:
         with part.whole:
             outbox = [(to, first, n, f) for (to, first), (n, f) in sorted(part.outbox.items())]
             numbers = dict(part.numbers)
-            states = iter([*part.states.values(), *part.fresh])
+            states = iter([*part.states.values(), *part.layers()])
             return Loaded(part.committed, numbers, outbox, states, part.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:

@@ -98,7 +98,8 @@ class MemoryPartition:
     generation: int = 0
     committed: Head = field(default_factory=Head)
     states: dict[tuple[str, str], Record] = field(default_factory=dict)
-    fresh: list[Record | Block] = field(default_factory=list)  # committed since, old to new
+    columns: dict[str, list[Block]] = field(default_factory=dict)  # over the states, by class
+    fresh: list[Record | Block] = field(default_factory=list)  # over both, from old to new
     outbox: dict[tuple[int, int], tuple[int, bytes]] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
     issued: list[Issued] = field(default_factory=list)
@@ -133,10 +134,15 @@ class MemoryPartition:
 
     def settled(self) -> dict[tuple[str, str], Record]:
         """All states, for whoever looks at agents: until then blocks lie as they came."""
-        for each in self.fresh:
+        for each in self.layers():
             self._put(records_in(each) if isinstance(each, Block) else [each])
+        self.columns.clear()
         self.fresh.clear()
         return self.states
+
+    def layers(self) -> list[Record | Block]:
+        """What lies over the states, from old to new."""
+        return [*(block for blocks in self.columns.values() for block in blocks), *self.fresh]
 
     def _put(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -146,23 +152,25 @@ class MemoryPartition:
                 self.states[record.agent, record.key] = record
 
     def put(self, commit: Commit) -> None:
-        if self.fresh or commit.blocks:
+        if self.columns or self.fresh or commit.blocks:
             self.fresh += [*commit.blocks, *commit.records]
         else:
             self._put(commit.records)
 
     def compact(self, images: Images) -> None:
-        """A block for each bucket of a class in the place of one for each commit."""
+        """A block for each bucket of a class, in the place of one for each commit."""
         agents = {each.agent for each in self.fresh if isinstance(each, Block)}
-        made = {agent: images(agent, set(range(BUCKETS))) for agent in agents}
-        # Records first: such an agent has another form, or is in a block by now.
-        newest: list[Record | Block] = [r for r in self.fresh if isinstance(r, Record)]
-        for found in made.values():
-            if found is None:
+        columns: dict[str, list[Block]] = {}
+        for agent in agents | self.columns.keys():
+            made = images(agent, set(range(BUCKETS)))
+            if made is None:
                 self.settled()
                 return
-            newest += [block for _, block in found if block is not None]
-        self.fresh = newest
+            columns[agent] = [block for _, block in made if block is not None]
+        # An agent that was a record lies under the blocks: there it has another form, or is not.
+        self._put(each for each in self.fresh if isinstance(each, Record))
+        self.columns = columns
+        self.fresh.clear()
 
     def frames(self, first: int, most: int) -> list[StoredFrame]:
         with self.whole:

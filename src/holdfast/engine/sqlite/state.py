@@ -7,6 +7,7 @@ changed agent to the base.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ from holdfast.engine.sqlite.standing import (
     put_head,
     read_head,
 )
-from holdfast.errors import Fenced, OutdatedCode
+from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import Call, Commit, CommitNote, Head, Record, Undone
 from holdfast.stepping.records import blocks_in, rows_in
@@ -54,6 +55,7 @@ ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 NOTES_PER_ROW = 32  # more make every commit rewrite more, fewer write pages of notes more often
 PUT_UNDONE = "INSERT INTO undone(id, key, now, why, sum) VALUES(?, ?, ?, ?, ?)"
 Rows = list[tuple[object, ...]]
+_log = logging.getLogger("holdfast.engine")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
@@ -283,6 +285,16 @@ class SqliteState:
     @property
     def wants_compaction(self) -> bool:
         return self._deltas.full
+
+    def try_to_compact(self, claim: Claim, images: Images) -> None:
+        """The commit stands, so whoever made it must not hear of a compaction that cannot be.
+
+        Not even that it is fenced: it hears that at its next commit.
+        """
+        try:
+            self.compact(claim, images)
+        except HoldfastError as trouble:
+            _log.warning("compaction waits for the next commit: %s", trouble)
 
     def compact(self, claim: Claim, images: Images = no_images) -> None:
         """Move images from the oldest deltas to the base."""
