@@ -19,7 +19,7 @@ from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda, NoAgenda
 from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
-from holdfast.stepping.cell import Cell, Kind
+from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Head, Letter, Record, Undone
 from holdfast.stepping.fast import fits, run
@@ -252,20 +252,20 @@ class Stepper:
         before = self.head
         records, agents = records_of(self.touched, fold.now)
         records += fold.gone.values()
-        blocks, messages = [], effects.messages
+        blocks: list[Block] = []
+        sent_next = dict(self.sent_next)
         if self.compiled:
-            from holdfast.stepping.compiled.outputs import issue_merged, merged_messages
+            from holdfast.stepping.compiled.outputs import dispatch_merged, issue_merged
 
-            messages = merged_messages(self.compiled, effects.messages, self.orders)
+            outgoing = dispatch_merged(self, sent_next)
             issued = issue_merged(self, before.actions_next, fold.now)
             for kind in self.compiled:
                 cells, block = kind.committed(fold.now)
                 records += records_of(cells, fold.now)[0]
                 blocks += [block] if block is not None else []
         else:
+            outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
             issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
-        sent_next = dict(self.sent_next)
-        outgoing = dispatch(messages, self.layout, sent_next, self.codebook)
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
         changed = records or blocks

@@ -15,11 +15,13 @@ import numpy as np
 
 from holdfast.model.context import Emitted, OpenCall, Sent, Timer
 from holdfast.model.event import Action, Event
+from holdfast.model.keys import Layout
 from holdfast.stepping import outputs as interpreted
 from holdfast.stepping.columns import integers_column, payload_columns
-from holdfast.stepping.commit import Issued
+from holdfast.stepping.commit import Issued, Outgoing
 from holdfast.stepping.compiled.storing import arrays_from, names_of
-from holdfast.stepping.frame import Column, Frame, const
+from holdfast.stepping.compiled.table import Table
+from holdfast.stepping.frame import Column, Frame, coded, const
 
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array
@@ -111,46 +113,76 @@ def issue_merged(stepper: Stepper, first: int, now: float) -> Issued | None:
     own = stepper.context._effects.actions
     makers = [kind for kind in stepper.compiled if has_outputs(kind, "emit")]
     if len(makers) == 1 and not own:
-        return issue(makers[0], first, now)
+        return _issue(Made(makers[0], "emit"), first, now)
     merged = merged_actions(makers, own, stepper.orders) if makers else own
     return interpreted.issue(merged, first, now, stepper.codebook)
+
+
+def dispatch_merged(stepper: Stepper, sent_next: dict[int, int]) -> list[Outgoing]:
+    own = stepper.context._effects.messages
+    makers = [kind for kind in stepper.compiled if has_outputs(kind, "send")]
+    if len(makers) == 1 and not own:
+        return _dispatch(Made(makers[0], "send"), stepper.layout, sent_next)
+    merged = merged_messages(makers, own, stepper.orders) if makers else own
+    return interpreted.dispatch(merged, stepper.layout, sent_next, stepper.codebook)
 
 
 # As columns.
 
 
-def issue(kind: CompiledKind, first: int, now: float) -> Issued:
+class Made:
+    """Outputs of one kernel that go one way, in the order in which they were made."""
+
+    def __init__(self, kind: CompiledKind, way: str) -> None:
+        found = [
+            (output, kind.records_of_output(number))
+            for number, output in enumerate(kind.program.outputs)
+            if output.way == way
+        ]
+        self.kind = kind
+        self._classes = [(output, records) for output, records in found if len(records)]
+        self._order = np.argsort(np.concatenate([r["order"] for _, r in self._classes]))
+        counts = [len(records) for _, records in self._classes]
+        self._code = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)[self._order]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def column(self, name: str) -> Array:
+        return cast("Array", np.concatenate([r[name] for _, r in self._classes])[self._order])
+
+    def payload(self, members: Array | None = None) -> dict[str, Column]:
+        """Of all, or of some, which are given by their places in ascending order."""
+        code = self._code if members is None else self._code[members]
+        ids, columns = [], {}
+        for number, (output, records) in enumerate(self._classes):
+            if not (code == number).any():
+                continue
+            if members is not None:
+                place = np.cumsum(self._code == number) - 1
+                records = records[place[members[code == number]]]
+            ids.append(self.kind.codebook.id_of(output.cls))
+            arrays = arrays_from(output.slots, records, "f_")
+            columns |= payload_columns(ids[-1], output.slots, arrays)
+        _, codes = np.unique(code, return_inverse=True)
+        return {"schema": _coded(ids, codes), **columns}
+
+
+def _issue(made: Made, first: int, now: float) -> Issued:
     """The actions of one class of agents, when nobody else made any."""
-    classes = [
-        (output, kind.records_of_output(number))
-        for number, output in enumerate(kind.program.outputs)
-        if output.way == "emit"
-    ]
-    classes = [(output, records) for output, records in classes if len(records)]
-    ids = [kind.codebook.id_of(output.cls) for output, _ in classes]
-    payload: dict[str, Column] = {}
-    for schema, (output, records) in zip(ids, classes, strict=True):
-        payload |= payload_columns(schema, output.slots, arrays_from(output.slots, records, "f_"))
-    order = np.argsort(np.concatenate([records["order"] for _, records in classes]))
-
-    def column(name: str) -> Array:
-        return cast("Array", np.concatenate([records[name] for _, records in classes])[order])
-
-    row, version = column("row"), column("version")
-    count = len(order)
+    row, version = made.column("row"), made.column("version")
     frame = Frame(
-        count,
+        len(made),
         {
-            "agent": const(kind.name),
-            "key": names_of(kind, row),
+            "agent": const(made.kind.name),
+            "key": names_of(made.kind.table, row),
             "version": integers_column(version),
             "index": integers_column(_indexes(row, version)),
-            "now": _floats(column("now")),
-            "schema": _schemas(ids, [len(records) for _, records in classes], order),
-            **payload,
+            "now": _floats(made.column("now")),
+            **made.payload(),
         },
     )
-    return Issued(first, count, now, frame.encode())
+    return Issued(first, len(made), now, frame.encode())
 
 
 def _indexes(row: Array, version: Array) -> Array:
@@ -161,13 +193,48 @@ def _indexes(row: Array, version: Array) -> Array:
     return cast("Array", places - np.maximum.accumulate(np.where(begins, places, 0)))
 
 
-def _schemas(ids: Sequence[int], counts: Sequence[int], order: Array) -> Column:
-    from holdfast.stepping.frame import coded
+def _dispatch(made: Made, layout: Layout, sent_next: dict[int, int]) -> list[Outgoing]:
+    """The messages of one class of agents, when nobody else sent any."""
+    kind = made.kind
+    length = made.column("key__n")
+    bounds = np.zeros(len(made) + 1, np.uint32)
+    np.cumsum(length, out=bounds[1:])
+    keys = made.column("key")
+    names = keys[np.arange(keys.shape[1]) < length[:, None]]
+    table = Table([("version", "<i8")])
+    to = table.place(names, bounds)
+    partition = np.array(layout.partition_by_slot)[table.slots[to]]
+    row, agent, hops, now = (made.column(name) for name in ("row", "to", "hops", "now"))
+    agents = [cls.__name__ for cls in kind.program.destinations]
+    outgoing = []
+    for destination in np.unique(partition).tolist():
+        members = np.flatnonzero(partition == destination)
+        frame = Frame(
+            len(members),
+            {
+                "origin": const("message"),
+                "agent": _coded(
+                    [cls.__name__ for cls in kind.program.destinations], agent[members]
+                ),
+                "key": names_of(table, to[members]),
+                "from_agent": const(kind.name),
+                "from_key": names_of(kind.table, row[members]),
+                "hops": integers_column(hops[members]),
+                "event_time": Column("f64", now[members].tobytes()),
+                **made.payload(members),
+            },
+        )
+        first = sent_next.get(destination, 1)
+        sent_next[destination] = first + len(members)
+        outgoing.append(Outgoing(destination, first, len(members), frame.encode()))
+    return outgoing
 
-    if len(ids) == 1:
-        return const(ids[0])
-    codes = np.repeat(np.arange(len(ids), dtype=np.uint8), counts)[order]
-    return coded(ids, codes.tobytes())
+
+def _coded(table: Sequence[Any], codes: Array) -> Column:
+    """The value of every row, by its place in the table."""
+    if (codes == codes[0]).all():
+        return const(table[int(codes[0])])
+    return coded(table, codes.astype(np.uint8).tobytes())
 
 
 def _floats(values: Array) -> Column:

@@ -75,7 +75,7 @@ class Reader:
                 own = codes == number
                 at[own] = np.arange(np.count_nonzero(own))
             codes, at = codes[part], at[part]
-        return Events(rows, codes, at, *self._circumstances(inputs), columns)
+        return Events(rows, codes, at, *self._circumstances(inputs, frame), columns)
 
     def _rows_of(self, frame: Frame) -> Array:
         """The row of every event's agent."""
@@ -86,10 +86,15 @@ class Reader:
         table, codes = key_codes(frame)
         return self._kind.table.place_names(table)[codes]
 
-    def _circumstances(self, inputs: Inputs) -> tuple[Array, Array]:
-        times = [inputs.stamp] if inputs.event_times is None else inputs.event_times
-        hops = _NO_HOPS if inputs.hops is None else np.array(inputs.hops, np.int64)
-        return np.array(times, np.float64), hops
+    def _circumstances(self, inputs: Inputs, frame: Frame) -> tuple[Array, Array]:
+        """When each event is said to have happened, and how many hops it has made."""
+        part = slice(inputs.start, inputs.start + len(inputs))
+        times, hops = np.array([inputs.stamp]), _NO_HOPS
+        if "event_time" in frame:
+            times = _numbers(frame, "event_time", "f64", np.float64)[part]
+        if "hops" in frame:
+            hops = _numbers(frame, "hops", "i64", np.int64)[part]
+        return times, hops
 
     def _code_of(self, schema: int) -> int:
         if schema not in self._code_by_schema:
@@ -122,6 +127,16 @@ def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays
     rows = _unpack_rows(_pack(events))
     columns: list[Sequence[object]] = list(zip(*rows, strict=True))
     return arrays_of(slots, columns or [()] * len(slots))
+
+
+def _numbers(frame: Frame, name: str, kind: str, dtype: type) -> Array:
+    column = frame.column(name)
+    if column.kind == kind:
+        found = np.frombuffer(column.data, dtype)
+        if len(found) != frame.count:
+            raise DamagedData(f"column {name!r} has {len(found)} values for {frame.count} rows")
+        return found
+    return np.array(frame.values(name), dtype)
 
 
 def names_in(column: Column, count: int) -> tuple[Array, Array, Array]:

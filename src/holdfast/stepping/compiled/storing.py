@@ -29,6 +29,7 @@ from holdfast.stepping.record import Record
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
     from holdfast.stepping.compiled.kind import CompiledKind
+    from holdfast.stepping.compiled.table import Table
 
 
 def arrays_from(slots: Sequence[Slot], records: Array, prefix: str) -> list[Arrays]:
@@ -57,10 +58,10 @@ def put_arrays(
             rows[name][at] = array
 
 
-def names_of(kind: CompiledKind, rows: Array, *, distinct: bool = False) -> Column:
+def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
     """The keys of rows, which may occur several times unless they are distinct."""
     used, codes = (rows, np.arange(len(rows))) if distinct else np.unique(rows, return_inverse=True)
-    names, bounds = kind.table.names_of(used)
+    names, bounds = table.names_of(used)
     own = codes.astype(f"<u{name_width(len(used))}")
     return Column("names", pack_ends(bounds[1:].tobytes()) + names.tobytes() + own.tobytes())
 
@@ -91,7 +92,7 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
     return make_block(
         kind.name,
         kind.schema,
-        names_of(kind, rows, distinct=True),
+        names_of(kind.table, rows, distinct=True),
         np.ascontiguousarray(records["version"]),
         float(updated[0]) if (updated == updated[0]).all() else np.ascontiguousarray(updated),
         payload_columns(kind.schema, state, arrays_from(state, records, "f_")),

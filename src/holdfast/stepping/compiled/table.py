@@ -31,7 +31,7 @@ class Table:
     # Keys.
 
     def place(self, names: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-        """The row of each name, which are bytes one behind the other. Those unknown get new ones."""
+        """The row of each name, which stand one behind the other. Unknown ones get new rows."""
         count = len(bounds) - 1
         self._make_room(self.count + count, int(self.offsets[self.count]) + len(names))
         found = np.empty(count, np.int64)
