@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, overload
 
 from holdfast.engine.port import Parcel
 from holdfast.errors import OutOfOrder, TooManySources, TooOld, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.stepping.arrays import Array
 
 CHUNK = 4096
 CHUNKS = 32
@@ -46,6 +49,43 @@ class Ledger(Protocol):
 
 
 Write = Callable[[], None]
+Chunks = list[tuple[int, int, Sequence[int]]]  # number, mask of the numbers in it, their rows
+
+
+class Ascending(Sequence[int]):
+    """Numbers that rise, as an array: those of a large send that went to one partition."""
+
+    def __init__(self, first: int, offsets: Array) -> None:
+        self._first = first
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return Ascending(self._first, self._offsets[index])
+        return self._first + int(self._offsets[index])
+
+    def by_chunk(self) -> Chunks:
+        import numpy
+
+        numbers = self._offsets + self._first
+        chunks = range(self[0] // CHUNK, self[-1] // CHUNK + 1)
+        ends = numpy.searchsorted(numbers, [(n + 1) * CHUNK for n in chunks]).tolist()
+        found: Chunks = []
+        for number, start, end in zip(chunks, [0, *ends], ends, strict=False):
+            if end > start:
+                flags = numpy.zeros(CHUNK, bool)
+                flags[numbers[start:end] - number * CHUNK] = True
+                packed = numpy.packbits(flags, bitorder="little").tobytes()
+                mask = int.from_bytes(packed, "little")
+                found.append((number, mask, range(start, end)))
+        return found
 
 
 def admit(parcel: Parcel, ledger: Ledger, stamp: float, sources_max: int) -> list[int] | None:
@@ -92,7 +132,8 @@ def _admit_numbers(
     writes: list[Write],
 ) -> list[int] | None:
     seqs = parcel.seqs
-    low, high = min(seqs), max(seqs)
+    rising = isinstance(seqs, Ascending) or (isinstance(seqs, range) and seqs.step > 0)
+    low, high = (seqs[0], seqs[-1]) if rising else (min(seqs), max(seqs))
     if low < 0 or high > SEQ_MAX:
         raise UsageError(f"sequence number {low if low < 0 else high}: give 0 to {SEQ_MAX}")
     row = ledger.source(name)
@@ -120,8 +161,9 @@ def _admit_numbers(
     return [i for i in range(len(seqs)) if i not in stale] if stale else None
 
 
-def _by_chunk(seqs: range | Sequence[int]) -> list[tuple[int, int, Sequence[int]]]:
-    """(chunk number, mask of the numbers in it, indexes of the rows in it)."""
+def _by_chunk(seqs: range | Sequence[int]) -> Chunks:
+    if isinstance(seqs, Ascending):
+        return seqs.by_chunk()
     if isinstance(seqs, range) and seqs.step == 1:
         return _range_by_chunk(seqs)
     members: dict[int, list[int]] = {}
@@ -138,8 +180,8 @@ def _by_chunk(seqs: range | Sequence[int]) -> list[tuple[int, int, Sequence[int]
     return [(n, int(flags[n], 2), members[n]) for n in sorted(flags)]
 
 
-def _range_by_chunk(seqs: range) -> list[tuple[int, int, Sequence[int]]]:
-    result: list[tuple[int, int, Sequence[int]]] = []
+def _range_by_chunk(seqs: range) -> Chunks:
+    result: Chunks = []
     at = seqs.start
     while at < seqs.stop:
         number, offset = divmod(at, CHUNK)

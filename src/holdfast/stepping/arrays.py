@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = numpy.typing.NDArray[Any]
     Arrays: TypeAlias = Array | tuple[Array, Array]
 
+_CODE_POINTS = 0x110000
 DTYPES = {"int": "i8", "float": "f8", "bool": "i8", "enum": "i8", "text": "u4"}
 
 
@@ -73,6 +74,10 @@ def _flat_array_of(kind: str, members: tuple[str | int, ...], values: Sequence[o
     if kind == "enum":
         return ordinals(members, values)
     _check_types(kind, values)
+    if kind in ("int", "float"):
+        top = 1 << 63 if kind == "int" else 1 << 64  # as far as msgpack goes
+        if any(type(value) is int and not -(1 << 63) <= value < top for value in values):
+            raise ValueError("an integer has at most 64 bits, with its sign")
     return numpy.array(values, DTYPES[kind])
 
 
@@ -88,6 +93,12 @@ def _array_of_texts(slot: Slot, values: Sequence[str]) -> Arrays:
     return lengths, points.reshape(len(values), slot.most)
 
 
+def check_code_points(points: Array) -> None:
+    """ValueError for surrogates and whatever else UTF-8 has no bytes for."""
+    if (points >= _CODE_POINTS).any() or ((points >= 0xD800) & (points < 0xE000)).any():
+        raise ValueError("a code point is none of Unicode's")
+
+
 def inside(slot: Slot, lengths: Array) -> Array:
     import numpy
 
@@ -99,6 +110,8 @@ def ordinals(values: tuple[str | int, ...], found: Sequence[object]) -> Array:
 
     places = {value: place for place, value in enumerate(values)}
     try:
+        if not set(map(type, found)) <= {str, int}:  # True and 1.0 would be found as 1
+            raise TypeError
         return numpy.array([places[cast(str, value)] for value in found], "i8")
     except (KeyError, TypeError):
         raise ValueError(f"not every value is one of {', '.join(map(repr, values))}") from None

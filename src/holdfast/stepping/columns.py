@@ -15,7 +15,7 @@ import msgspec
 from holdfast.errors import DamagedData
 from holdfast.model.layout import NoLayout, Slot
 from holdfast.stepping import fields
-from holdfast.stepping.arrays import array_of, arrays_of, inside
+from holdfast.stepping.arrays import array_of, arrays_of, check_code_points, inside
 from holdfast.stepping.frame import UNREADABLE, Column, Frame, const
 from holdfast.stepping.names import names_column
 from holdfast.stepping.rows import (
@@ -42,8 +42,6 @@ __all__ = [
 ]
 
 _unpack_rows = msgspec.msgpack.Decoder(list[list[object]]).decode
-_SURROGATES = range(0xD800, 0xE000)
-_CODE_POINTS = 0x110000
 
 
 # ---------------------------------------------------------------- from frames to arrays
@@ -180,10 +178,8 @@ def _read_texts(slot: Slot, column: Column, count: int) -> Arrays:
         raise ValueError(f"it is of kind {column.kind!r}")
     lengths, width, content = fields.parts_of_text(column.data, count)
     points = numpy.frombuffer(content, f"<u{width}").astype("u4")
-    if width > 1 and len(points):
-        wrong = (points >= _SURROGATES.start) & (points < _SURROGATES.stop)
-        if points.max() >= _CODE_POINTS or wrong.any():
-            raise ValueError("a code point is none")
+    if width > 1:
+        check_code_points(points)
     return _spread(slot, lengths, points)
 
 
