@@ -243,7 +243,7 @@ def sync_path(path: Path) -> None:
 
 def wal_bytes(path: Path) -> int:
     try:
-        return Path(f"{path}-wal").stat().st_size
+        return os.stat(f"{path}-wal").st_size
     except FileNotFoundError:
         return 0
 
