@@ -93,6 +93,8 @@ class ColumnBatch:
         self, layout: Layout, source: str, first: int
     ) -> Iterator[tuple[int, Frame, range | Picked]]:
         """(partition, frame, sequence numbers) for every partition that gets any rows."""
+        import numpy
+
         codes, table = self._keys.codes, self._keys.table
         for place, rows in split(codes, table.routes(layout), len(layout.partitions)):
             number = layout.first + place

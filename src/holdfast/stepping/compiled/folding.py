@@ -65,7 +65,7 @@ def _fold(kind: CompiledKind, events: Events) -> None:
     kind.fold(
         kind.table.rows,
         kind.undo,
-        kind.images,
+        kind.before,
         kind.touched,
         events.rows,
         events.codes,

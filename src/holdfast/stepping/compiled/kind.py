@@ -65,7 +65,7 @@ class CompiledKind(Kind):
         self.batch = 0
         self.controls = np.zeros(CONTROLS, np.int64)
         self.clock = np.array([0.0, 0.0, 1.0])
-        self.images = np.zeros(_OUTPUTS_AT_FIRST, self.table.dtype)
+        self.before = np.zeros(_OUTPUTS_AT_FIRST, self.table.dtype)
         self.touched = np.zeros(_OUTPUTS_AT_FIRST, np.int64)
         self.undo = np.zeros(1, self.table.dtype)
         self.random = np.zeros(64, np.uint64)
@@ -122,7 +122,7 @@ class CompiledKind(Kind):
             return
         count = int(self.controls[1])
         self.make_room(1)
-        self.images[count] = record
+        self.before[count] = record
         self.touched[count] = row
         self.controls[1] = count + 1
         record["batch"] = self.batch
@@ -132,7 +132,7 @@ class CompiledKind(Kind):
         needed = int(self.controls[1]) + min(events, self.table.count)
         if needed > len(self.touched):
             size = max(needed, 2 * len(self.touched))
-            self.images = _enlarged(self.images, size)
+            self.before = _enlarged(self.before, size)
             self.touched = _enlarged(self.touched, size)
 
     def place(self, cell: Cell) -> None:
@@ -196,7 +196,7 @@ class CompiledKind(Kind):
         self._lent.clear()
         self._changed.clear()
         count = int(self.controls[1])
-        self.table.rows[self.touched[:count]] = self.images[:count]
+        self.table.rows[self.touched[:count]] = self.before[:count]
         for row, aside in self._aside_before.items():
             if aside is None:
                 self.aside.pop(row, None)
