@@ -31,7 +31,7 @@ from holdfast.stepping.columns import (
 )
 from holdfast.stepping.frame import Column, Frame, codes, const, opaque, rows
 from holdfast.stepping.names import Names
-from holdfast.stepping.rows import payload, raw_payload, read_payload, read_raw_payload
+from holdfast.stepping.rows import payload, raw_payload, read_payload, read_raw_payload, select
 from tests.stepping.columns import (
     FLEET,
     FLOATS,
@@ -213,6 +213,29 @@ def test_an_integer_without_sign_has_no_array() -> None:
         columns_of(frame, 3, [Slot("number", "int")])
 
 
+@settings(max_examples=80, deadline=None)
+@given(rows_of(Everything), st.data())
+def test_a_selection_stays_in_columns(values: list[list[object]], data: st.DataObject) -> None:
+    """So that a part of a frame is never larger than the frame."""
+    frame = columnar(Everything, values)
+    table = [b"d-%d" % i for i in range(300)]
+    frame.columns["key"] = names_column(table, numpy.arange(len(values))[::-1] * 7)
+    frame.columns["seq"] = integers_column(numpy.arange(len(values)) * 1000)
+    chosen = sorted(data.draw(st.sets(st.integers(0, max(0, len(values) - 1)))))
+    chosen = chosen if values else []
+    part = Frame.decode(select(frame, chosen).encode())
+    assert [row for _, row in read_raw_payload(part)] == [pack(values[i]) for i in chosen]
+    for name in ("key", "seq"):
+        before = cast("list[object]", frame.values(name))
+        assert part.values(name) == [before[i] for i in chosen]
+    if chosen:
+        assert {n: c.kind for n, c in part.columns.items()} == {
+            n: c.kind for n, c in frame.columns.items()
+        }
+        assert len(part.encode()) <= len(frame.encode())
+        assert len(key_codes(part)[0]) == len(chosen), "a name of nobody is kept"
+
+
 # ---------------------------------------------------------------- damage
 
 
@@ -232,6 +255,8 @@ def read_all(frame: Frame) -> tuple[list[bytes], list[object]]:
     raw = [row for _, row in read_raw_payload(frame)]
     keys = cast("list[object]", frame.values("key"))
     assert [pack(each) for each in read_payload(frame, CODEBOOK)] == raw
+    whole = select(frame, range(frame.count))
+    assert ([row for _, row in read_raw_payload(whole)], whole.values("key")) == (raw, keys)
     table, places = key_codes(frame)
     assert [table[place].decode() for place in places] == keys
     arrays = columns_of(frame, CODEBOOK.id_of(Everything), slots(Everything))
