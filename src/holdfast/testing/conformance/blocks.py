@@ -59,13 +59,11 @@ def block_of(records: Sequence[Record]) -> Block:
 class Keeper:
     """An owner's memory: the newest of every agent, and which of them are in columns."""
 
-    def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
-        self.in_columns: set[str] = set()
-        self.asked = 0
+    def __init__(self, records: dict[str, Record] | None = None) -> None:
+        self.records = records or {}
+        self.in_columns = set(self.records)
 
     def images(self, agent: str, buckets: set[int]) -> Iterator[tuple[int, Block | None]]:
-        self.asked += 1
         for bucket in buckets:
             own = [self.records[k] for k in sorted(self.in_columns) if bucket_of(k) == bucket]
             yield bucket, block_of(own) if own else None
@@ -164,8 +162,7 @@ class BlockConformance(Workbench):
     def test_images_of_an_older_claim_are_not_taken(self) -> None:
         engine, keeper = self.engine(), Keeper()
         old = self._busy(engine, keeper, lambda agent, buckets: None)
-        stale = Keeper()
-        stale.records, stale.in_columns = dict(keeper.records), set(keeper.in_columns)
+        stale = Keeper(dict(keeper.records))
         again = self.again(engine)
         new = Owner.of(again)
         for round in range(ROUNDS, 2 * ROUNDS):
