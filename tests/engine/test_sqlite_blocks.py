@@ -274,7 +274,7 @@ PLACE = bucket_of("k-000")
     ("query", "match"),
     [
         (
-            "UPDATE blocks SET frame=frame||x'00' WHERE bucket=?",
+            "UPDATE blocks SET frame=zeroblob(99) WHERE bucket=?",
             f"Drone in bucket {PLACE} does not",
         ),
         ("UPDATE blocks SET sum=sum+1 WHERE bucket=?", f"Drone in bucket {PLACE} does not match"),

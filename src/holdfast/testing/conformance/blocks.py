@@ -17,7 +17,6 @@ from holdfast.stepping import fields
 from holdfast.stepping.blocks import Block, bucket_of, make_block, mask_of
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Column, opaque
-from holdfast.testing.conformance.commits import visible
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.rescales import owners, rescale
 from holdfast.testing.conformance.workbench import (
@@ -140,7 +139,7 @@ class BlockConformance(Workbench):
         owner.images = keeper.images
         for round in range(1, ROUNDS):
             keeper.commit(owner, round)
-            if round % 20 == 0:
+            if round % 100 == 0:  # seldom: an engine may take blocks apart when it is read
                 self._check(engine, keeper)
         self._check(engine, keeper)
         assert states_in(engine.load(owner.claim)) == sorted(keeper.records.values())
@@ -166,12 +165,12 @@ class BlockConformance(Workbench):
         again = self.again(engine)
         new = Owner.of(again)
         for round in range(ROUNDS, 2 * ROUNDS):
-            prepared = new.prepare(blocks=[block_of([record("k-000", "new", round)])])
+            newest = keeper.records["k-000"] = record("k-000", "new", round)
+            prepared = new.prepare(blocks=[block_of([newest])])
             again.commit([(new.claim, prepared)])  # nobody compacts
             new.head = prepared.head
-        before = visible(again)
         engine.compact(old.claim, stale.images)
-        assert visible(again) == before
+        self._check(again, keeper)
 
     def test_new_partitions_inherit_blocks(self) -> None:
         self.needs("rescales")
