@@ -1,7 +1,7 @@
 """What has to come out, in NumPy: the final states and the actions of a stream, as sums of hashes.
 
 It shares nothing with the programs but the events. Sums do not depend on the order of partitions,
-so they are compared with `==`: one per field over all agents, one per class of action with its count.
+so they are compared with `==`: one per field over all agents, one per class of action.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Oracle:
             self._fold(Events(self._stream, lane, lanes, first, min(CHUNK, count - first)))
 
     def outcome(self) -> Outcome:
-        columns = {**self._floats, **self._counts}
+        columns: dict[str, Floats | NDArray[np.int64]] = {**self._floats, **self._counts}
         there = np.flatnonzero(self._there).astype(np.uint64)
         return Outcome(len(there), states_outcome(columns, there), self._tally.outcome())
 

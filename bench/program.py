@@ -2,7 +2,7 @@
 
 The environment chooses, because workers and producers are processes of their own: BENCH_COMPILED=1
 compiles the class, the source stays the same; BENCH_WATCHDOG_SECONDS=0 leaves the timer out.
-The twins in bench/peers do the same with the same numbers; bench/oracle.py says what has to come out.
+The twins in bench/peers do the same with the same numbers; bench/oracle.py says what must come out.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import Any
 from bench import workloads
 from bench.contenders import everybody
 from bench.contenders.base import Contender
-from bench.instructions import instructions
+from bench.instructions import instructions, keep
 from bench.on_off import on_off
 from bench.report import publish
 from bench.results import Result, Unavailable, machine
@@ -30,6 +30,8 @@ from bench.workloads import FULL_SECONDS, QUICK_SECONDS, Workload
 
 PARTS = ("throughput", "sends", "latency", "slow-sync", "growth", "on-off", "instructions")
 QUICK_SIZES = (1_000, 10_000)
+QUICK_RATE = 10_000
+QUICK_PARTS = PARTS[:-1]  # counting instructions takes longer than all the rest
 OUT = Path("bench-data/results.json")
 
 
@@ -113,15 +115,14 @@ class Bench:
             return contender.settings()[:1]
         return [max(runs, key=lambda run: run.per_second).setting]
 
-    # The parts.
+    # The parts. A quick run has each of them, but only one setting, and peers only where it counts.
 
     def throughput(self) -> None:
-        warmup = self.seconds / 4
-        base, *others = workloads.throughput(self.seconds, warmup)
+        base, *others = workloads.throughput(self.seconds, self.seconds / 4)
         for contender in (*self.ours, *self.peers):
-            self.run(contender, base)
+            self.run(contender, base, contender.settings()[:1] if self._quick else ())
         for workload in others:
-            for contender in (*self.ours, *self.peers):
+            for contender in (*self.ours, *([] if self._quick else self.peers)):
                 self.run(contender, workload, self.best_setting(contender))
 
     def sends(self) -> None:
@@ -130,15 +131,16 @@ class Bench:
                 self.run(contender, workload, self.best_setting(contender))
 
     def latency(self) -> None:
-        chosen = workloads.latency(self.seconds)
-        for workload in chosen[1:3] if self._quick else chosen:
-            for contender in (*self.ours, *self.peers):
-                self.run(contender, workload, contender.settings()[:1])
+        for workload in workloads.latency(self.seconds):
+            if not self._quick or workload.rate == QUICK_RATE:
+                for contender in (*self.ours, *self.peers):
+                    self.run(contender, workload, contender.settings()[:1])
 
     def slow_sync(self) -> None:
-        base = workloads.throughput(self.seconds, self.seconds / 4)[:1]
-        latency = [each for each in workloads.latency(self.seconds) if each.rate == 10_000]
-        for workload in (*base, *latency):
+        base = workloads.throughput(self.seconds, self.seconds / 4)[0]
+        rates = [QUICK_RATE] if self._quick else workloads.RATES
+        latency = [each for each in workloads.latency(self.seconds) if each.rate in rates]
+        for workload in (base, *latency):
             for contender in (*self.ours, *([] if self._quick else self.peers)):
                 self.run(contender, replace(workload, slow_sync=True), contender.settings()[:1])
 
@@ -153,7 +155,7 @@ class Bench:
         self.save()
 
     def instructions(self) -> None:
-        self.document["instructions"] = instructions(self._folder, self._quick, self.say)
+        self.document["instructions"] = instructions(self._folder, self.say)
         self.save()
 
 
@@ -178,9 +180,12 @@ def main() -> None:
             "on-off": bench.on_off,
             "instructions": bench.instructions,
         }
-        for part in wanted.part or PARTS:
+        for part in wanted.part or (QUICK_PARTS if wanted.quick else PARTS):
             parts[part]()
         bench.save()
+    if wanted.publish and "instructions" in bench.document:
+        version = bench.document["machine"]["holdfast"]
+        bench.document["instructions_kept"] = keep(version, bench.document["instructions"])
     report = publish(bench.document, Path("docs") if wanted.publish else wanted.out.parent)
     print(report)
     if any(result["wrong"] for result in bench.document["results"]):

@@ -1,4 +1,4 @@
-"""What is run: streams, lengths, sizes of sends, offered rates. One place for the whole benchmark."""
+"""What is run: streams, lengths, sizes of sends, offered rates, in one place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.events import Stream
 
-FULL_SECONDS, QUICK_SECONDS = 60.0, 4.0
+FULL_SECONDS, QUICK_SECONDS = 60.0, 2.0
 RATES = (1_000, 10_000, 50_000, 200_000)
 SAMPLES_PER_SECOND = 5_000  # at most so many events of a latency run make an action
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

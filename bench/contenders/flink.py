@@ -52,9 +52,9 @@ class Flink:
         plan.write_text("".join(f"{k}={v}\n" for k, v in self._plan(workload, setting, folder)))
         environment = {"LD_PRELOAD": str(build())} if workload.slow_sync else {}
         path = f"{self._classes}:{self._jars}/*"
-        words = ["java", f"-Xmx{HEAP}", *self._opens(), "-cp", path, "bench.Main", plan, out]
+        words = ["java", f"-Xmx{HEAP}", *self._opens(), "-cp", path, "bench.Main"]
         seconds = workload.seconds + workload.warmup + START_SECONDS_MAX
-        call(words, folder, environment, seconds)
+        call([*words, str(plan), str(out)], folder, environment, seconds)
         found = read(out)
         names = ("latency", "arrival", "resident_kb", "heap_bytes")
         figures = {name: found[name] for name in names if workload.rate or "_" in name}

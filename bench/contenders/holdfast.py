@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from bench.slow_sync import build
 from bench.workloads import Workload
 
 RUN_SECONDS_MAX = 3_600.0
+ROOT = Path(__file__).parents[2]
 
 
 class Holdfast:
@@ -40,10 +42,16 @@ class Holdfast:
         )
         words = [sys.executable, "-c", program]
         done = subprocess.run(
-            words, env=self._environment(Workload("")), capture_output=True, text=True, check=False
+            words,
+            cwd=ROOT,
+            env=self._environment(Workload("")),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
-            raise Unavailable(f"not in this build: {done.stderr.strip().splitlines()[-1]}")
+            why = done.stderr.strip().splitlines()[-1].replace(f"{ROOT}/", "")
+            raise Unavailable(f"not in this build: {why}")
 
     def settings(self) -> Sequence[str]:
         return self._ways
@@ -52,7 +60,7 @@ class Holdfast:
         return ""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:
-        found = self.measure(workload, folder, workers=int(setting.split()[0]))
+        found = self.measure(workload, folder, workers=int(setting.split(maxsplit=1)[0]))
         names = ("latency", "worker_bytes", "recovery", "sent_seconds", "killed_at")
         figures = {name: found[name] for name in names if name in found}
         return judged(self.name, workload, setting, {**found, **found["outcome"]}, **figures)
@@ -63,13 +71,11 @@ class Holdfast:
         columns = options.pop("columns", self._compiled)
         fields = {"workload": workload.as_json(), "folder": str(folder), "columns": columns}
         spec.write_text(json.dumps({**fields, **options}))
-        words = [sys.executable, "-m", "bench.ours.run", spec, out]
+        words = [sys.executable, "-m", "bench.ours.run", str(spec), str(out)]
         call(words, folder, self._environment(workload), RUN_SECONDS_MAX)
         return read(out)
 
     def _environment(self, workload: Workload) -> Mapping[str, str]:
-        import os
-
         environment = dict(os.environ)
         environment["BENCH_COMPILED"] = "1" if self._compiled else "0"
         environment["BENCH_WATCHDOG_SECONDS"] = "3600" if workload.watchdog else "0"

@@ -54,7 +54,7 @@ class Scripted:
         plan, out = folder / "plan.json", folder / "result.json"
         fields = {
             **workload.as_json()["stream"],
-            "workers": int(setting.split()[-1]),
+            "workers": int(setting.rsplit(maxsplit=1)[-1]),
             "seconds": workload.seconds,
             "most": workload.most,
             "rate": workload.rate,

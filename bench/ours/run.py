@@ -1,4 +1,4 @@
-"""One run of ours: `python -m bench.ours.run SPEC OUT`, started by the contender with its environment.
+"""One run of ours: `python -m bench.ours.run SPEC OUT`, started by the contender.
 
 SPEC is JSON: the workload, a folder, workers, producers, rows or columns. OUT gets the result.
 """

@@ -81,7 +81,7 @@ class Stream:
         return POSITION, low * 2.0**-32, ((two >> 8) & 0xFFFFFFF) * 2.0**-28, alt
 
 
-class Paced(MapFunction):  # type: ignore[misc]
+class Paced(MapFunction):
     """Notes when the first number came; with a rate, holds each one back until it is due."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ class Paced(MapFunction):  # type: ignore[misc]
         return n
 
 
-class Drone(KeyedProcessFunction):  # type: ignore[misc]
+class Drone(KeyedProcessFunction):
     def __init__(self, plan: dict[str, Any], messages: Any) -> None:
         self._stream = Stream(plan)
         self._watchdog = int(plan["watchdog"] * 1000)
@@ -158,7 +158,7 @@ class Drone(KeyedProcessFunction):  # type: ignore[misc]
             yield "Lost", agent, 0.0
 
 
-class Warned(KeyedProcessFunction):  # type: ignore[misc]
+class Warned(KeyedProcessFunction):
     """Flink has no way back into an operator: the rest of the state is in a second one."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -180,7 +180,7 @@ class Warned(KeyedProcessFunction):  # type: ignore[misc]
         yield "late", int(ctx.get_current_key()[2:]), *self._state.value()
 
 
-class Counting(MapFunction):  # type: ignore[misc]
+class Counting(MapFunction):
     def __init__(self, plan: dict[str, Any], name: str) -> None:
         self._rate, self._folder, self._name = plan["rate"], plan["folder"], name
 
