@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,8 +68,9 @@ def call(
 ) -> None:
     """Run a contender's process. Its own words go to a log; lines of progress pass through."""
     log = folder / "log.txt"
-    with open(log, "w") as file:
-        process = subprocess.Popen(
+    with (
+        open(log, "w") as file,
+        subprocess.Popen(
             [str(word) for word in words],
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
@@ -76,17 +78,20 @@ def call(
             stderr=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
-        )
+        ) as process,
+    ):
         assert process.stderr is not None
+        patience = threading.Timer(seconds, process.kill)
+        patience.start()
         try:
             for line in process.stderr:
                 file.write(line)
                 if line.startswith("    "):
                     print(line.rstrip(), file=sys.stderr, flush=True)
-            code = process.wait(timeout=seconds)
+            code = process.wait()
         finally:
+            patience.cancel()
             process.kill()
-            process.wait()
     if code:
         raise RuntimeError(f"ended with {code}: {_last_words(log)}")
 

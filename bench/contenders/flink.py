@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,15 @@ from bench.workloads import Workload
 
 HEAP = "4g"
 START_SECONDS_MAX = 300.0  # on top of the length of the run: a cluster starts, a checkpoint ends
+
+# What Flink's own configuration asks of Java 17: its serializers look into these.
+OPENS = [
+    f"--add-opens=java.base/java.{package}=ALL-UNNAMED"
+    for package in (
+        *("lang", "lang.reflect", "net", "io", "nio", "text", "time", "util"),
+        *("util.concurrent", "util.concurrent.atomic", "util.concurrent.locks"),
+    )
+]
 
 BACKENDS = {"heap": "hashmap", "RocksDB": "rocksdb"}
 
@@ -52,7 +60,7 @@ class Flink:
         plan.write_text("".join(f"{k}={v}\n" for k, v in self._plan(workload, setting, folder)))
         environment = {"LD_PRELOAD": str(build())} if workload.slow_sync else {}
         path = f"{self._classes}:{self._jars}/*"
-        words = ["java", f"-Xmx{HEAP}", *self._opens(), "-cp", path, "bench.Main"]
+        words = ["java", f"-Xmx{HEAP}", *OPENS, "-cp", path, "bench.Main"]
         seconds = workload.seconds + workload.warmup + START_SECONDS_MAX
         call([*words, str(plan), str(out)], folder, environment, seconds)
         found = read(out)
@@ -76,8 +84,3 @@ class Flink:
             ("watchdog", 3600 if workload.watchdog else 0),
             ("folder", folder),
         ]
-
-    def _opens(self) -> list[str]:
-        """What Flink's own configuration asks of Java 17."""
-        text = (self._jars.parent / "conf" / "config.yaml").read_text()
-        return re.findall(r"--add-(?:exports|opens)=\S+", text)
