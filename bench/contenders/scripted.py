@@ -78,7 +78,7 @@ class Scripted:
 class PyFlink(Scripted):
     guarantees = Guarantees(
         log="none: its sequence source gives each number again after a failure",
-        state="exactly once, as of the last checkpoint (every second, to a local directory)",
+        state="exactly once, as of the last checkpoint (every second, synced to a local directory)",
         actions="counted when they reach the last step; a failure would repeat some",
         not_given="as Flink; and actions here do not wait for their checkpoint",
     )
@@ -91,10 +91,10 @@ class PyFlink(Scripted):
 class Bytewax(Scripted):
     guarantees = Guarantees(
         log="none: its source makes each event again from a number after a failure",
-        state="exactly once, as of the last epoch (every second, into SQLite)",
+        state="exactly once, as of the last epoch (every second, synced into SQLite)",
         actions="counted when they reach the sink; a failure would repeat some",
-        not_given="an event outlives a crash only if its source can give it again; "
-        "timers are not in a snapshot unless the program puts them there; messages go one way",
+        not_given="an event outlives a crash only if its source can give it again; messages between "
+        "drones go one way, to a second step",
     )
     name = "Bytewax"
     folder = "bytewax"

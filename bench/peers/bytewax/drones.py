@@ -138,9 +138,8 @@ class Drone(StatefulBatchLogic[tuple[Any, ...], tuple[Any, ...], list[Any]]):
     """The state is a list in the order of FIELDS; outputs say what they are first."""
 
     def __init__(self, plan: dict[str, Any], state: list[Any] | None) -> None:
-        self._state = list(FRESH) if state is None else state
+        *self._state, self._deadline = [*FRESH, None] if state is None else state
         self._silent_after = plan["watchdog"]
-        self._deadline: datetime | None = None
 
     def on_batch(self, values: list[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], bool]:
         out: list[tuple[Any, ...]] = []
@@ -183,7 +182,7 @@ class Drone(StatefulBatchLogic[tuple[Any, ...], tuple[Any, ...], list[Any]]):
         return self._deadline
 
     def snapshot(self) -> list[Any]:
-        return list(self._state)
+        return [*self._state, self._deadline]
 
 
 class Tally:
