@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, admit
+from holdfast.engine.admission import (
+    CHUNK,
+    CHUNKS,
+    SEQ_MAX,
+    WINDOW,
+    Ascending,
+    Ledger,
+    admit,
+)
 from holdfast.engine.memory import MemoryLedger
 from holdfast.engine.port import Mark, Parcel
 from holdfast.engine.sqlite import ledger as rows
@@ -21,7 +30,7 @@ from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, U
 from holdfast.stepping.frame import Frame, integers
 from holdfast.stepping.frame import rows as row_column
 
-Numbers = range | list[int]
+Numbers = range | list[int] | Ascending
 
 
 class Oracle:
@@ -106,7 +115,12 @@ steps = st.builds(
     st.integers(1, 6),
     st.integers(1, CHUNK + 1),
 )
-sends = st.lists(st.one_of(lists, runs, steps), min_size=1, max_size=25)
+rising = st.builds(
+    lambda first, offsets: Ascending(first, numpy.array(sorted(offsets))),
+    anything,
+    st.sets(st.integers(0, 5) | st.integers(0, 3 * CHUNK), min_size=1, max_size=12),
+)
+sends = st.lists(st.one_of(lists, runs, steps, rising), min_size=1, max_size=25)
 
 
 @settings(max_examples=150, deadline=None)

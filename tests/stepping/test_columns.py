@@ -30,8 +30,10 @@ from holdfast.stepping.columns import (
     schema_codes,
 )
 from holdfast.stepping.frame import Column, Frame, codes, const, opaque, rows
+from holdfast.stepping.kernels import PLAIN, compiled, kernels
 from holdfast.stepping.names import Names
 from holdfast.stepping.rows import payload, raw_payload, read_payload, read_raw_payload, select
+from holdfast.stepping.splitting import split
 from tests.stepping.columns import (
     FLEET,
     FLOATS,
@@ -192,6 +194,36 @@ def test_codes_of_names_are_as_narrow_as_they_can_be(count: int) -> None:
         "k-0",
         f"k-{count - 1}",
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 9), st.integers(0, 400), st.integers(0, 2**32))
+def test_compiled_and_plain_loops_agree(size: int, parts: int, rows: int, seed: int) -> None:
+    draw = numpy.random.default_rng(seed)
+    places = draw.integers(0, size, rows).astype("u4")
+    routes = draw.integers(0, parts, size).astype("u2")
+    for one, other in (
+        (compiled().order(places, routes, parts), PLAIN.order(places, routes, parts)),
+        (compiled().occurring(places, size), PLAIN.occurring(places, size)),
+    ):
+        for a, b in zip(one, other, strict=True):
+            assert a.tolist() == b.tolist()
+    seen: list[int] = []
+    for part, own in split(places, routes, parts):
+        chosen = list(range(rows)) if own is None else own.tolist()
+        assert chosen == [row for row in range(rows) if routes[places[row]] == part]
+        seen += chosen
+    assert sorted(seen) == list(range(rows))
+
+
+def test_without_numba_the_plain_loops_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    kernels.cache_clear()
+    compiled.cache_clear()
+    try:
+        assert kernels() is PLAIN
+    finally:
+        kernels.cache_clear()
 
 
 @settings(max_examples=200, deadline=None)
