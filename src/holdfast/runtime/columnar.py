@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.engine.admission import Ascending
+from holdfast.engine.admission import Picked
 from holdfast.errors import UsageError
 from holdfast.model.event import Event
 from holdfast.model.keys import Layout, shortened
@@ -91,8 +91,10 @@ class ColumnBatch:
 
     def frames(
         self, layout: Layout, source: str, first: int
-    ) -> Iterator[tuple[int, Frame, range | Ascending]]:
+    ) -> Iterator[tuple[int, Frame, range | Picked]]:
         """(partition, frame, sequence numbers) for every partition that gets any rows."""
+        import numpy
+
         codes, table = self._keys.codes, self._keys.table
         for place, rows in split(codes, table.routes(layout), len(layout.partitions)):
             number = layout.first + place
@@ -104,7 +106,9 @@ class ColumnBatch:
             arrays = [take(array, rows) for array in self._arrays]
             times = None if self._times is None else take(self._times, rows)
             frame = self._frame(codes[rows], arrays, times, source, integers_column(rows + first))
-            yield number, frame, Ascending(first, rows)
+            flags = numpy.zeros(len(codes), "u1")
+            flags[rows] = 1
+            yield number, frame, Picked(first, flags.tobytes())
 
     def _frame(
         self,

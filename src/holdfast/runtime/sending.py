@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW
+from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
@@ -17,7 +17,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
 from holdfast.model.layout import Slot
 from holdfast.runtime.columns import layout_of, need_numpy
-from holdfast.runtime.routing import Router
+from holdfast.runtime.routing import Router, Share
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
@@ -201,26 +201,31 @@ class Sending(Courier[Row]):
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
         try:
-            agents, keys, events = zip(*rows, strict=True)
+            agents = {agent for agent, _, _ in rows}
+            keys = [key for _, key, _ in rows]
+            events = [event for _, _, event in rows]
         except (TypeError, ValueError):
             raise UsageError("send_many takes rows of (Agent, key, event)") from None
-        names = self._names(agents, events)
+        names = {agent: self.name_of(agent) for agent in agents}
+        self._check_classes(events)
+        # Most sends are for one class of agents: then its name is not spelled out row by row.
+        only = names.popitem()[1] if len(names) == 1 else None
         parcels = []
-        for number, members in self._router.split(keys).items():
-            whole = len(members) == len(rows)
-            seqs = numbered(first, members, whole)
+        for share in self._router.split(keys):
+            own = share.of(keys)
+            seqs = numbered(first, len(rows), share)
             frame = event_frame(
-                names if whole else [names[i] for i in members],
-                keys if whole else [keys[i] for i in members],
-                events if whole else [events[i] for i in members],
+                only or [names[agent] for agent, _, _ in share.of(rows)],
+                own,
+                share.of(events),
                 self._codebook,
                 source=source,
                 seqs=seqs,
-                event_times=None if event_time is None else [event_time] * len(members),
-                previous=None if previous is None else [previous] * len(members),
+                event_times=None if event_time is None else [event_time] * len(own),
+                previous=None if previous is None else [previous] * len(own),
                 asks=asks,
             )
-            parcels.append((number, make_parcel(frame, source, seqs)))
+            parcels.append((share.partition, make_parcel(frame, source, seqs)))
         return parcels
 
     def send_columns(
@@ -260,14 +265,12 @@ class Sending(Courier[Row]):
             known = self._layouts[event] = self._codebook.id_of(event), layout_of(event)
         return Target(agent, event, *known)
 
-    def _names(self, agents: Sequence[type[Agent]], events: Sequence[Event]) -> list[str]:
-        names = {agent: self.name_of(agent) for agent in set(agents)}
+    def _check_classes(self, events: Sequence[Event]) -> None:
         for event in set(map(type, events)):
             if not issubclass(event, Event):
                 given = next(each for each in events if type(each) is event)
                 raise UsageError(f"{shortened(given)} is no Event: send an instance of one")
             self.check_event(event)
-        return [names[agent] for agent in agents]
 
     def check_event(self, event: type[Event]) -> None:
         if self._fleet.events.get(event.__name__) is not event:
@@ -282,9 +285,9 @@ class Sending(Courier[Row]):
         return name
 
 
-def numbered(first: int, members: Sequence[int], whole: bool) -> range | list[int]:
-    """The sequence numbers of some rows of a send whose first row has number `first`."""
-    return range(first, first + len(members)) if whole else [first + i for i in members]
+def numbered(first: int, count: int, share: Share) -> range | Picked:
+    """The sequence numbers of a share of a send whose `count` rows have numbers from `first` on."""
+    return range(first, first + count) if share.flags is None else Picked(first, share.flags)
 
 
 def check_count(events: int) -> None:

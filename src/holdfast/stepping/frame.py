@@ -75,7 +75,12 @@ def codes(values: Sequence[Hashable]) -> Column:
     if len(table) > 255:
         return rows(values)
     code_of = {value: code for code, value in enumerate(table)}
-    return Column("codes", _pack([table, bytes([code_of[value] for value in values])]))
+    return coded(table, bytes([code_of[value] for value in values]))
+
+
+def coded(table: Sequence[Hashable], places: bytes) -> Column:
+    """The same from the place of every row's value in the table."""
+    return Column("codes", _pack([table, places]))
 
 
 def opaque(data: bytes) -> Column:

@@ -99,6 +99,11 @@ class Inputs:
     def frame(self) -> Frame | None:
         return self._rows.frame
 
+    @property
+    def all_events(self) -> list[Event]:
+        """Of the whole frame, where this is a part of one."""
+        return self._rows.events
+
     @cached_property
     def agents(self) -> list[str]:
         return self._cut(self._rows.agents)
@@ -256,7 +261,7 @@ _Rows: TypeAlias = _Given | _Framed
 
 
 def event_frame(
-    agents: Sequence[str],
+    agents: str | Sequence[str],  # one name: all rows are for agents of that class
     keys: Sequence[str],
     events: Sequence[Event],
     codebook: Codebook,
@@ -281,7 +286,7 @@ def event_frame(
 
 
 def external_frame(
-    agents: Sequence[str],
+    agents: str | Sequence[str],  # one name: all rows are for agents of that class
     keys: Sequence[str],
     packed: dict[str, Column],
     *,
@@ -294,7 +299,7 @@ def external_frame(
     """The same from events that are packed already, as `payload` or `raw_payload` gives them."""
     columns: dict[str, Column] = {
         "origin": const("external"),
-        "agent": codes(agents),
+        "agent": const(agents) if isinstance(agents, str) else codes(agents),
         "key": rows(keys),
         "source": const(source),
         "seq": numbers(seqs),
