@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
-import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +17,8 @@ from holdfast.engine.admission import (
     CHUNKS,
     SEQ_MAX,
     WINDOW,
-    Ascending,
     Ledger,
+    Picked,
     admit,
 )
 from holdfast.engine.memory import MemoryLedger
@@ -30,7 +29,7 @@ from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, U
 from holdfast.stepping.frame import Frame, integers
 from holdfast.stepping.frame import rows as row_column
 
-Numbers = range | list[int] | Ascending
+Numbers = range | list[int] | Picked
 
 
 class Oracle:
@@ -115,12 +114,12 @@ steps = st.builds(
     st.integers(1, 6),
     st.integers(1, CHUNK + 1),
 )
-rising = st.builds(
-    lambda first, offsets: Ascending(first, numpy.array(sorted(offsets))),
+picked = st.builds(
+    lambda first, chosen: Picked(first, bytes(i in chosen for i in range(max(chosen) + 1))),
     anything,
     st.sets(st.integers(0, 5) | st.integers(0, 3 * CHUNK), min_size=1, max_size=12),
 )
-sends = st.lists(st.one_of(lists, runs, steps, rising), min_size=1, max_size=25)
+sends = st.lists(st.one_of(lists, runs, steps, picked), min_size=1, max_size=25)
 
 
 @settings(max_examples=150, deadline=None)
