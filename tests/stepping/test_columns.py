@@ -27,6 +27,7 @@ from holdfast.stepping.columns import (
     names_column,
     payload_columns,
     read_fields,
+    rising_column,
     schema_codes,
 )
 from holdfast.stepping.frame import Column, Frame, codes, const, opaque, rows
@@ -236,6 +237,13 @@ def test_integers_are_as_narrow_as_they_can_be(values: list[int]) -> None:
     spread = max(values) - min(values) if values else 0
     width = next((w for w in (1, 2, 4) if spread < 1 << 8 * w), 8)
     assert len(column.data) <= 9 + width * len(values)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**62), st.lists(st.integers(0, 70_000), unique=True, max_size=9).map(sorted))
+def test_numbers_of_a_part_of_a_send_come_back(first: int, offsets: list[int]) -> None:
+    column = rising_column(first, numpy.array(offsets, "i8"))
+    assert Frame(len(offsets), {"seq": column}).values("seq") == [first + i for i in offsets]
 
 
 def test_an_integer_without_sign_has_no_array() -> None:
