@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, admit
+from holdfast.engine.admission import (
+    CHUNK,
+    CHUNKS,
+    SEQ_MAX,
+    WINDOW,
+    Ledger,
+    Picked,
+    admit,
+)
 from holdfast.engine.memory import MemoryLedger
 from holdfast.engine.port import Mark, Parcel
 from holdfast.engine.sqlite import ledger as rows
@@ -21,7 +29,7 @@ from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, U
 from holdfast.stepping.frame import Frame, integers
 from holdfast.stepping.frame import rows as row_column
 
-Numbers = range | list[int]
+Numbers = range | list[int] | Picked
 
 
 class Oracle:
@@ -106,7 +114,12 @@ steps = st.builds(
     st.integers(1, 6),
     st.integers(1, CHUNK + 1),
 )
-sends = st.lists(st.one_of(lists, runs, steps), min_size=1, max_size=25)
+picked = st.builds(
+    lambda first, chosen: Picked(first, bytes(i in chosen for i in range(max(chosen) + 1))),
+    anything,
+    st.sets(st.integers(0, 5) | st.integers(0, 3 * CHUNK), min_size=1, max_size=12),
+)
+sends = st.lists(st.one_of(lists, runs, steps, picked), min_size=1, max_size=25)
 
 
 @settings(max_examples=150, deadline=None)
