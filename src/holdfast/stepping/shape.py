@@ -31,8 +31,7 @@ class Shape:
         """
         head = len(packed) - count * self.width
         return head == _head_bytes(count) and not any(
-            packed[head + place :: self.width].translate(None, tags)
-            for place, tags in self._places
+            packed[head + place :: self.width].translate(None, tags) for place, tags in self._places
         )
 
 
