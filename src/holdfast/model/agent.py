@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, dataclass_transf
 
 import msgspec
 
-from holdfast.errors import NotYet
 from holdfast.model.annotations import Body
 from holdfast.model.definition import (
     Definition,
@@ -41,6 +40,7 @@ class AgentDefinition(Definition):
     modes: tuple[Enum, ...] = ()
     handlers: tuple[Handler, ...] = ()
     routes: dict[type[Event], Route] = field(default_factory=dict)
+    compiled: bool = False  # how it is folded, not what is stored: no schema knows it
 
     def serve(self, event: type[Event]) -> None:
         """Let a handler of a base class of this event take it too, unless it has one of its own."""
@@ -78,7 +78,8 @@ class AgentMeta(HoldfastMeta):
             name: keywords.get(name, getattr(above, name, default))
             for name, default in _DEFAULTS.items()
         }
-        _check_options(body, {**options, "compiled": keywords.get("compiled", False)})
+        compiled = keywords.get("compiled", getattr(above, "compiled", False))
+        _check_options(body, {**options, "compiled": compiled})
         handlers = collect(body, cls.__bases__)
         types = {each.name: each.type for each in msgspec.structs.fields(cls)}  # type: ignore[arg-type]
         schema = schema_of(cls, type(cls).kind, body, options)
@@ -92,8 +93,16 @@ class AgentMeta(HoldfastMeta):
             modes=modes,
             handlers=handlers,
             routes=routes_of(cls.__name__, handlers, mode_field),
+            compiled=bool(compiled),
             **options,  # type: ignore[arg-type]
         )
+
+    def _finish(cls, body: Body) -> None:
+        if cls.__holdfast__.compiled:  # type: ignore[attr-defined]
+            from holdfast.model.compiling.checking import check_compiles, check_fields
+
+            check_fields(cls, body)  # type: ignore[arg-type]
+            check_compiles(cls, final=False)  # type: ignore[arg-type]
 
 
 _DEFAULTS: dict[str, object] = {
@@ -112,11 +121,9 @@ def _check_options(body: Body, options: Mapping[str, object]) -> None:
             f"{body.class_name} has expire_after={shortened(expire_after)}: give the seconds "
             f"after its last event, above 0, or leave it out"
         )
-    if options["compiled"]:
-        place = body.place()
-        raise NotYet(
-            f"{place.file}:{place.line}: {body.class_name}: compiled agents come with a later "
-            f"release; remove compiled=True"
+    if not isinstance(options["compiled"], bool):
+        raise body.place().error(
+            f"{body.class_name} has compiled={shortened(options['compiled'])}: write True or False"
         )
 
 

@@ -75,6 +75,7 @@ class HoldfastMeta(msgspec.StructMeta):
         cls = metacls._make(name, bases, body)
         if not is_root:
             cls.__holdfast__ = cls._define(body, keywords)
+            cls._finish(body)
         return cls
 
     def __init__(cls, *_: object, **__: object) -> None:
@@ -129,6 +130,9 @@ class HoldfastMeta(msgspec.StructMeta):
     def _define(cls, body: Body, keywords: Mapping[str, object]) -> Definition:
         schema = schema_of(cls, type(cls).kind, body, {})
         return Definition(schema.name, schema.kind, schema, body.place())
+
+    def _finish(cls, body: Body) -> None:
+        """What can only be checked when the definition is complete."""
 
     __holdfast__: Definition
 

@@ -56,6 +56,7 @@ class FleetModel:
         self.adopt(CallFailed)
         for function in (*calls, *called_by(self.agents.values())):
             self.adopt_call(function)
+        self._check_compiled()
 
     def adopt(self, cls: type[Event] | type[Action]) -> None:
         """Take in a class met at run time; nothing happens if the fleet has it."""
@@ -100,6 +101,14 @@ class FleetModel:
                 if issubclass(made, Action) and self.actions.get(made.__name__) is not made:
                     self.adopt(made)
                     waiting.append(made)
+
+    def _check_compiled(self) -> None:
+        """Again, now that all names that their handlers use are defined."""
+        for agent in self.agents.values():
+            if agent.__holdfast__.compiled:
+                from holdfast.model.compiling.checking import check_compiles
+
+                check_compiles(agent, final=True)
 
     def schemas(self) -> list[Schema]:
         """Every schema the fleet's data needs: states, events, actions, each sorted by name."""

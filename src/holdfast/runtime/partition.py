@@ -6,7 +6,8 @@ The phase before is the claim (engine), the phase after is a revocation or the e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
@@ -17,6 +18,9 @@ from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Outgoing
 from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
 from holdfast.stepping.stepper import Stepper
+
+if TYPE_CHECKING:
+    from holdfast.stepping.compiled.kind import Kernel
 
 EVENTS_PER_COMMIT_MAX = 65_536
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
@@ -41,6 +45,7 @@ class Partition:
         codebook: Codebook,
         clock: Clock,
         called: Callable[[], None] = lambda: None,
+        kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
@@ -61,6 +66,7 @@ class Partition:
         self._kept: Inputs | None = None
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
+        self._kernels = kernels
         loaded = self._load()
         self._instant = loaded.stamp  # so that a clock that jumped while nobody folded is noticed
         self._relay.add(Outgoing(*row) for row in loaded.outbox)
@@ -69,7 +75,14 @@ class Partition:
     def _load(self) -> Loaded:
         view = self._engine.view(self.number)
         layout = self._engine.catalog.layout
-        self.stepper = Stepper(self._fleet, layout, self._codebook, view.letter, view.undone)
+        self.stepper = Stepper(
+            self._fleet,
+            layout,
+            self._codebook,
+            view.letter,
+            view.undone,
+            kernels=self._kernels,
+        )
         loaded = self._engine.load(self.claim)
         self.stepper.load(loaded.head, loaded.sent_next, loaded.records)
         return loaded
@@ -230,6 +243,7 @@ class Partition:
     def _commit(self, commit: Commit) -> None:
         self._engine.commit([(self.claim, commit)])
         self._pending = None
+        self._engine.compact(self.claim, self.stepper.images)
         self._relay.add(commit.outgoing)
         if commit.calls:
             self._called()

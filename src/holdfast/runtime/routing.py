@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Sequence
-from typing import cast
+from itertools import compress
+from typing import NamedTuple, TypeVar, cast
 
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
 from holdfast.errors import Busy, Rescaling, TryAgain
@@ -15,6 +16,53 @@ from holdfast.stepping.rows import select
 
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
+
+T = TypeVar("T")
+
+
+class Share(NamedTuple):
+    """The rows of a send that go to one partition."""
+
+    partition: int
+    flags: bytes | None  # one per row, 1 for those that go there; None: all of them do
+
+    def of(self, rows: Sequence[T]) -> Sequence[T]:
+        return rows if self.flags is None else list(compress(rows, self.flags))
+
+
+class _Routes:
+    """Where keys live in one layout. Partitions are given as bytes, so that a send is split by
+    looking at each of its keys once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.numbers = list(layout.numbers)
+        self._known: dict[str, int] = {}
+        self._wanted = [
+            bytes(index == wanted for index in range(256)) for wanted in range(len(self.numbers))
+        ]
+
+    def of(self, keys: Sequence[str]) -> bytes:
+        """For each key the index of its partition. New keys are checked first."""
+        known = self._known
+        try:
+            return bytes(map(known.__getitem__, keys))
+        except (KeyError, TypeError):
+            for key in keys:
+                check_key(key)
+        first = self.numbers[0]
+        found = bytes([self.layout.partition_of(key) - first for key in keys])
+        if len(known) + len(keys) > _ROUTES_MAX:
+            known.clear()
+        known.update(zip(keys, found, strict=True))
+        return found
+
+    def shares(self, keys: Sequence[str]) -> list[Share]:
+        indexes = self.of(keys)
+        owners = sorted(set(indexes))
+        if len(owners) == 1:
+            return [Share(self.numbers[owners[0]], None)]
+        return [Share(self.numbers[i], indexes.translate(self._wanted[i])) for i in owners]
 
 
 class Group:
@@ -81,34 +129,18 @@ class Router:
         self._look_at_layout()
 
     def _look_at_layout(self) -> None:
-        # In this order: whoever finds the new routes finds the new layout too.
-        self.layout: Layout = self._engine.catalog.layout
-        self._routes: dict[str, int] = {}
+        self._routes = _Routes(self._engine.catalog.layout)
+
+    @property
+    def layout(self) -> Layout:
+        return self._routes.layout
 
     def partition_of(self, key: str) -> int:
-        return self.partitions_of((key,))[0]
+        return self._routes.shares((key,))[0].partition
 
-    def partitions_of(self, keys: Sequence[str]) -> list[int]:
-        """Where each key lives. Known keys cost one look-up; new ones are checked first."""
-        routes = self._routes
-        try:
-            return [routes[key] for key in keys]
-        except (KeyError, TypeError):
-            for key in keys:
-                check_key(key)
-        found = [self.layout.partition_of(key) for key in keys]
-        if len(routes) + len(keys) > _ROUTES_MAX:
-            routes.clear()
-        routes.update(zip(keys, found, strict=True))
-        return found
-
-    def split(self, keys: Sequence[str]) -> dict[int, Sequence[int]]:
+    def split(self, keys: Sequence[str]) -> list[Share]:
         """Which of the rows go to which partition, by their keys."""
-        numbers = self.partitions_of(keys)
-        return {
-            number: [i for i, n in enumerate(numbers) if n == number]
-            for number in sorted(set(numbers))
-        }
+        return self._routes.shares(keys)
 
     def append(
         self, partition: int, parcel: Parcel, timeout: float, *, moves: bool = True
@@ -149,13 +181,13 @@ class Router:
 
     def _split_again(self, parcel: Parcel) -> list[tuple[int, Parcel]]:
         """One parcel for each partition that owns some of its keys now, under the same numbers."""
-        members = self.split(cast(list[str], parcel.frame.values("key")))
-        return [(number, _part(parcel, rows)) for number, rows in members.items()]
+        shares = self.split(cast(list[str], parcel.frame.values("key")))
+        return [(share.partition, _part(parcel, share)) for share in shares]
 
 
-def _part(parcel: Parcel, rows: Sequence[int]) -> Parcel:
-    if len(rows) == parcel.frame.count:
+def _part(parcel: Parcel, share: Share) -> Parcel:
+    if share.flags is None:
         return parcel
-    frame = select(parcel.frame, rows)
-    seqs = [parcel.seqs[i] for i in rows] if parcel.source is not None else parcel.seqs
+    frame = select(parcel.frame, share.of(range(parcel.frame.count)))
+    seqs = share.of(parcel.seqs) if parcel.source is not None else parcel.seqs
     return dataclasses.replace(parcel, frame=frame, encoded=frame.encode(), seqs=seqs)

@@ -113,6 +113,8 @@ def without_asks(extras: bytes) -> bytes:
 class Kind:
     """One class of agents and its cells. Paused agents stand apart, so the fast path skips them."""
 
+    compiled = False
+
     def __init__(self, cls: type[Agent], codebook: Codebook) -> None:
         self.cls = cls
         self.definition = cls.__holdfast__
@@ -125,6 +127,15 @@ class Kind:
         self.schema = codebook.id_of(cls)
         self.cells: dict[str, Cell] = {}
         self.paused: dict[str, Cell] = {}
+
+    def find(self, key: str) -> Cell | None:
+        return self.cells.get(key) or self.paused.get(key)
+
+    def touch(self, cell: Cell, batch: int, touched: list[Cell]) -> None:
+        """It has changed: the commit of this batch stores it."""
+        if cell.batch != batch:
+            cell.batch = batch
+            touched.append(cell)
 
     def place(self, cell: Cell) -> None:
         """Put a cell where it belongs now; one that was never committed and is new, nowhere."""
@@ -145,6 +156,7 @@ class Cell:
         "extras",
         "key",
         "kind",
+        "row",
         "saved",
         "updated",
         "version",
@@ -155,6 +167,7 @@ class Cell:
         self.agent_name = kind.name
         self.key = key
         self.saved = saved
+        self.row = -1  # of a compiled agent: where it stands in its table
         self.batch = -1
         self.agent: Agent | None = None  # decoded when it is first needed
         self.restore(born_version)

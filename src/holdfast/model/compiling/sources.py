@@ -1,0 +1,82 @@
+"""The source of a handler, guard or helper as a syntax tree, with lines as its file numbers them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from types import CodeType, FunctionType
+from typing import TypeAlias
+
+from holdfast.model.compiling.kinds import CannotCompile
+
+Body: TypeAlias = ast.FunctionDef | ast.Lambda
+# Read once, while the class is defined: a file that is edited later is not what runs.
+_trees: dict[CodeType, Body] = {}
+
+
+def tree_of(function: FunctionType) -> Body:
+    code = function.__code__
+    if code not in _trees:
+        _trees[code] = _read(function, code)
+    return _trees[code]
+
+
+def _read(function: FunctionType, code: CodeType) -> Body:
+    if hasattr(function, "__wrapped__"):
+        raise CannotCompile(
+            f"{function.__name__} has a decorator around it: take it off", code.co_firstlineno
+        )
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        raise CannotCompile(
+            f"the source of {function.__name__} is not at hand: put it into a file",
+            code.co_firstlineno,
+        ) from None
+    text = textwrap.dedent("".join(lines))
+    if function.__name__ == "<lambda>":
+        return _lambda(code, text, first)
+    try:
+        found = ast.parse(text).body[0]
+    except SyntaxError:
+        found = ast.Pass()
+    if not isinstance(found, ast.FunctionDef) or _yields(found):
+        raise CannotCompile(f"{function.__name__} is not a plain function: write it as one", first)
+    ast.increment_lineno(found, first - 1)
+    return found
+
+
+def _yields(tree: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
+
+
+def _lambda(code: CodeType, text: str, first: int) -> ast.Lambda:
+    """The one in these lines that compiles to the same code: there may be several."""
+    text = text.strip()
+    for candidate in (text, f"{text}\ndef _(): ...", f"({text.rstrip(',')})", f"({text})"):
+        try:
+            tree = ast.parse(candidate)
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Lambda) and _same(node, code):
+                ast.increment_lineno(node, first - 1)
+                return node
+    raise CannotCompile("the source of this lambda is not at hand: write it as a function", first)
+
+
+def _same(node: ast.Lambda, code: CodeType) -> bool:
+    compiled = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval")
+    return any(
+        isinstance(each, CodeType)
+        and each.co_varnames == code.co_varnames
+        and set(each.co_names) == {*code.co_names, *code.co_freevars}
+        and _constants(each) == _constants(code)
+        and (each.co_code == code.co_code or bool(code.co_freevars))
+        for each in compiled.co_consts
+    )
+
+
+def _constants(code: CodeType) -> list[str]:
+    return [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]

@@ -1,0 +1,1 @@
+"""Compiled folding: kernels, and what drives them."""
