@@ -27,11 +27,14 @@ from holdfast.stepping.columns import (
     names_column,
     payload_columns,
     read_fields,
+    rising_column,
     schema_codes,
 )
 from holdfast.stepping.frame import Column, Frame, codes, const, opaque, rows
+from holdfast.stepping.kernels import PLAIN, compiled, kernels
 from holdfast.stepping.names import Names
-from holdfast.stepping.rows import payload, raw_payload, read_payload, read_raw_payload
+from holdfast.stepping.rows import payload, raw_payload, read_payload, read_raw_payload, select
+from holdfast.stepping.splitting import split
 from tests.stepping.columns import (
     FLEET,
     FLOATS,
@@ -194,6 +197,36 @@ def test_codes_of_names_are_as_narrow_as_they_can_be(count: int) -> None:
     ]
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 9), st.integers(0, 400), st.integers(0, 2**32))
+def test_compiled_and_plain_loops_agree(size: int, parts: int, rows: int, seed: int) -> None:
+    draw = numpy.random.default_rng(seed)
+    places = draw.integers(0, size, rows).astype("u4")
+    routes = draw.integers(0, parts, size).astype("u2")
+    for one, other in (
+        (compiled().order(places, routes, parts), PLAIN.order(places, routes, parts)),
+        (compiled().occurring(places, size), PLAIN.occurring(places, size)),
+    ):
+        for a, b in zip(one, other, strict=True):
+            assert a.tolist() == b.tolist()
+    seen: list[int] = []
+    for part, own in split(places, routes, parts):
+        chosen = list(range(rows)) if own is None else own.tolist()
+        assert chosen == [row for row in range(rows) if routes[places[row]] == part]
+        seen += chosen
+    assert sorted(seen) == list(range(rows))
+
+
+def test_without_numba_the_plain_loops_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    kernels.cache_clear()
+    compiled.cache_clear()
+    try:
+        assert kernels() is PLAIN
+    finally:
+        kernels.cache_clear()
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(INTEGERS, max_size=20))
 def test_integers_are_as_narrow_as_they_can_be(values: list[int]) -> None:
@@ -206,11 +239,41 @@ def test_integers_are_as_narrow_as_they_can_be(values: list[int]) -> None:
     assert len(column.data) <= 9 + width * len(values)
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**62), st.lists(st.integers(0, 70_000), unique=True, max_size=9).map(sorted))
+def test_numbers_of_a_part_of_a_send_come_back(first: int, offsets: list[int]) -> None:
+    column = rising_column(first, numpy.array(offsets, "i8"))
+    assert Frame(len(offsets), {"seq": column}).values("seq") == [first + i for i in offsets]
+
+
 def test_an_integer_without_sign_has_no_array() -> None:
     """A row may hold one; whoever wants arrays is told, and takes the rows."""
     frame = Frame(1, {"schema": const(3), "rows.3": opaque(pack([[2**63]]))})
     with pytest.raises(NoLayout, match="number"):
         columns_of(frame, 3, [Slot("number", "int")])
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows_of(Everything), st.data())
+def test_a_selection_stays_in_columns(values: list[list[object]], data: st.DataObject) -> None:
+    """So that a part of a frame is never larger than the frame."""
+    frame = columnar(Everything, values)
+    table = [b"d-%d" % i for i in range(300)]
+    frame.columns["key"] = names_column(table, numpy.arange(len(values))[::-1] * 7)
+    frame.columns["seq"] = integers_column(numpy.arange(len(values)) * 1000)
+    chosen = sorted(data.draw(st.sets(st.integers(0, max(0, len(values) - 1)))))
+    chosen = chosen if values else []
+    part = Frame.decode(select(frame, chosen).encode())
+    assert [row for _, row in read_raw_payload(part)] == [pack(values[i]) for i in chosen]
+    for name in ("key", "seq"):
+        before = cast("list[object]", frame.values(name))
+        assert part.values(name) == [before[i] for i in chosen]
+    if chosen:
+        assert {n: c.kind for n, c in part.columns.items()} == {
+            n: c.kind for n, c in frame.columns.items()
+        }
+        assert len(part.encode()) <= len(frame.encode())
+        assert len(key_codes(part)[0]) == len(chosen), "a name of nobody is kept"
 
 
 # ---------------------------------------------------------------- damage
@@ -232,6 +295,8 @@ def read_all(frame: Frame) -> tuple[list[bytes], list[object]]:
     raw = [row for _, row in read_raw_payload(frame)]
     keys = cast("list[object]", frame.values("key"))
     assert [pack(each) for each in read_payload(frame, CODEBOOK)] == raw
+    whole = select(frame, range(frame.count))
+    assert ([row for _, row in read_raw_payload(whole)], whole.values("key")) == (raw, keys)
     table, places = key_codes(frame)
     assert [table[place].decode() for place in places] == keys
     arrays = columns_of(frame, CODEBOOK.id_of(Everything), slots(Everything))

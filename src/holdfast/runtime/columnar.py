@@ -17,9 +17,9 @@ from holdfast.runtime.prepared import Keys
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.columns import (
     field_columns,
-    integers_column,
     names_column,
     payload_columns,
+    rising_column,
 )
 from holdfast.stepping.frame import Column, Frame, const, sequence
 from holdfast.stepping.rows import read_raw_payload
@@ -105,7 +105,7 @@ class ColumnBatch:
                 continue
             arrays = [take(array, rows) for array in self._arrays]
             times = None if self._times is None else take(self._times, rows)
-            frame = self._frame(codes[rows], arrays, times, source, integers_column(rows + first))
+            frame = self._frame(codes[rows], arrays, times, source, rising_column(first, rows))
             flags = numpy.zeros(len(codes), "u1")
             flags[rows] = 1
             yield number, frame, Picked(first, flags.tobytes())

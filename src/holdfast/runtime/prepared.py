@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
@@ -34,12 +34,13 @@ class Keys:
     def __getitem__(self, indexes: Array | Sequence[int] | slice) -> Keys:
         import numpy
 
-        if isinstance(indexes, SupportsIndex) and not hasattr(indexes, "__len__"):
+        if isinstance(indexes, int) or getattr(indexes, "shape", None) == ():
             raise UsageError(f"keys[{shortened(indexes)}] is one key: write keys[[{indexes}]]")
         try:
-            if isinstance(indexes, (list, tuple)) and not indexes:
-                indexes = slice(0)  # numpy takes an empty list for floats
-            chosen = self.codes[indexes if isinstance(indexes, slice) else numpy.asarray(indexes)]
+            if isinstance(indexes, (list, tuple)):
+                # An empty list would be one of floats.
+                indexes = numpy.array(indexes) if indexes else slice(0)
+            chosen = self.codes[indexes]
         except IndexError as error:
             raise UsageError(
                 f"keys[…] of {len(self):,} keys: {error}; give an array of integers, or a slice"

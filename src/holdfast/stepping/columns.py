@@ -38,6 +38,7 @@ __all__ = [
     "names_column",
     "payload_columns",
     "read_fields",
+    "rising_column",
     "schema_codes",
 ]
 
@@ -271,9 +272,18 @@ def integers_column(array: Array) -> Column:
     for width in (1, 2, 4):
         if high - low < 1 << 8 * width:
             base = 0 if low >= 0 and high < 1 << 8 * width else low
-            offsets = (array - base if base else array).astype(f"u{width}")
-            return Column("ints", fields.pack_base(base, width) + offsets.tobytes())
+            return _based(base, array - base if base else array, width)
     return Column("i64", array.astype("i8").tobytes())
+
+
+def rising_column(first: int, offsets: Array) -> Column:
+    """`first` plus offsets that rise from 0 or more, below 2**32."""
+    high = int(offsets[-1]) if len(offsets) else 0
+    return _based(first, offsets, 1 if high < 1 << 8 else 2 if high < 1 << 16 else 4)
+
+
+def _based(base: int, offsets: Array, width: int) -> Column:
+    return Column("ints", fields.pack_base(base, width) + offsets.astype(f"u{width}").tobytes())
 
 
 def _narrow(array: Array) -> Array:

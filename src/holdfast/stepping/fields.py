@@ -1,4 +1,4 @@
-"""Columns of fixed-width fields in bytes: how values are read from them, without numpy.
+"""Columns of fixed-width fields in bytes: reading and cutting them, without numpy.
 
 All numbers are little-endian, and as narrow as their values allow:
 
@@ -27,18 +27,35 @@ _BASE = struct.Struct("<qB")
 _TEXT = struct.Struct("<BB")
 _COUNT = struct.Struct("<I")
 _FORMATS: dict[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
+# To cut floats as numbers of 8 bytes keeps every bit.
+_FORMAT_OF_KIND: dict[str, Literal["q", "B"]] = {"i64": "q", "f64": "q", "bool": "B"}
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_table = msgspec.msgpack.Decoder(list[str | int]).decode
 
 LIST = "list."
 ITEMS = ("ints", "i64", "f64", "bool", "enum")
-KINDS = ("ints", "bool", "enum", "text", "names", *(LIST + item for item in ITEMS))
+KINDS = (*ITEMS, "text", "names", *(LIST + item for item in ITEMS))
 
 
 def expand(kind: str, data: bytes, count: int) -> list[object]:
     """One value per row. ValueError, TypeError or struct.error for what is damaged."""
     return _READERS[kind](data, count)
+
+
+def cut(kind: str, data: bytes, count: int, rows: Sequence[int]) -> bytes:
+    """The column with only some of its rows; the same errors."""
+    if kind == "text":
+        lengths, width, content = parts_of_text(data, count)
+        return data[: _TEXT.size] + _cut_spans(lengths, width, content, rows)
+    if kind.startswith(LIST):
+        lengths, total, items = parts_of_list(data, count)
+        head, values = _head_and_values(kind[len(LIST) :], items, total)
+        return data[:1] + _cut_spans(lengths, values.itemsize, bytes(values), rows, head)
+    if kind == "names":
+        return _cut_names(data, count, rows)
+    head, values = _head_and_values(kind, data, count)
+    return head + array(values.format, [values[row] for row in rows]).tobytes()
 
 
 class Coded:
@@ -137,6 +154,44 @@ def numbers(data: bytes, width: int) -> memoryview:
     if width not in _FORMATS:
         raise ValueError(f"numbers of {width} bytes")
     return memoryview(data).cast(_FORMATS[width])
+
+
+# ---------------------------------------------------------------- cutting
+
+
+def _head_and_values(kind: str, data: bytes, count: int) -> tuple[bytes, memoryview]:
+    """Scalars: what stands in front of them, and one number per row."""
+    if kind == "ints":
+        values = parts_of_ints(data)[2]
+    elif kind == "enum":
+        values = parts_of_enum(data)[1]
+    else:
+        values = memoryview(data).cast(_FORMAT_OF_KIND[kind])
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values for {count} rows")
+    return data[: len(data) - values.nbytes], values
+
+
+def _cut_spans(
+    lengths: memoryview, width: int, content: bytes, rows: Sequence[int], head: bytes = b""
+) -> bytes:
+    """Lengths and contents of some rows; `head` stands between them."""
+    spans = list(_spans(lengths))
+    chosen = array(lengths.format, [lengths[row] for row in rows])
+    pieces = [content[spans[row][0] * width : spans[row][1] * width] for row in rows]
+    return b"".join((chosen.tobytes(), head, *pieces))
+
+
+def _cut_names(data: bytes, count: int, rows: Sequence[int]) -> bytes:
+    table, codes = names_in(data)
+    if len(codes) != count:
+        raise ValueError(f"{len(codes)} codes for {count} rows")
+    chosen = [codes[row] for row in rows]
+    places = {code: place for place, code in enumerate(sorted(set(chosen)))}
+    names = [table[code] for code in places]
+    ends = array("I", accumulate(map(len, names)))
+    own = array(_FORMATS[name_width(len(names))], [places[code] for code in chosen])
+    return b"".join((pack_ends(ends.tobytes()), *names, own.tobytes()))
 
 
 # ---------------------------------------------------------------- reading

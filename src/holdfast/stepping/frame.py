@@ -121,6 +121,19 @@ class Frame:
         column = self.columns.get(name)
         return None if column is None else self._expand(name, column, self.count)
 
+    def cut(self, name: str, count: int, chosen: Sequence[int]) -> Column:
+        """Some values of a column that has `count` of them."""
+        column = self.column(name)
+        if column.kind in ("const", "opaque"):
+            return column
+        if column.kind not in fields.KINDS:
+            values = self._expand(name, column, count)
+            return rows([values[row] for row in chosen])
+        try:
+            return Column(column.kind, fields.cut(*column, count, chosen))
+        except UNREADABLE as error:
+            raise DamagedData(f"column {name!r} cannot be read: {error}") from error
+
     def column(self, name: str) -> Column:
         if name not in self.columns:
             raise DamagedData(
@@ -189,10 +202,6 @@ def _values(column: Column, count: int) -> list[object] | None:
     if kind == "sequence":
         first = _unpack(data)
         return list(range(first, first + count))
-    if kind == "i64":
-        return list(array("q", data))
-    if kind == "f64":
-        return list(array("d", data))
     if kind == "codes":
         table, coded = _unpack(data)
         return [table[code] for code in coded]

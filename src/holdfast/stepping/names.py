@@ -16,13 +16,12 @@ _SPARSE = 64  # a table of so many times the rows is not looked through: the cod
 
 
 class Names(Sequence[bytes]):
-    """Many names, prepared once for any number of frames."""
+    """Many names, prepared once for any number of frames. None contains a zero byte."""
 
     def __init__(self, table: Sequence[bytes]) -> None:
         import numpy
 
-        self._table = numpy.empty(len(table), object)
-        self._table[:] = table
+        self._padded = numpy.array(table, "S")  # with zeros, all to the same width
         self._lengths = numpy.fromiter(map(len, table), "u4", len(table))
 
     @overload
@@ -30,17 +29,18 @@ class Names(Sequence[bytes]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
-        return cast("bytes | Sequence[bytes]", self._table[index])
+        return cast("bytes | Sequence[bytes]", self._padded[index].tolist())
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._padded)
 
     def beginning(self, used: Array) -> bytes:
         """Of a column with these names: how many there are, where each ends, their bytes."""
         import numpy
 
-        ends = numpy.cumsum(self._lengths[used], dtype="u4")
-        return fields.pack_ends(ends.tobytes()) + b"".join(self._table[used].tolist())
+        ends = numpy.cumsum(self._lengths.take(used), dtype="u4")
+        names = self._padded.take(used).tobytes().replace(b"\0", b"")
+        return fields.pack_ends(ends.tobytes()) + names
 
 
 def names_column(table: Sequence[bytes], codes: Array) -> Column:

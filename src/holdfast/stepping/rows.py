@@ -77,14 +77,18 @@ def _objects(frame: Frame, schema_id: int, count: int, codebook: Codebook) -> li
 def read_raw_payload(frame: Frame) -> list[tuple[int, bytes]]:
     """Every row as (schema id, packed bytes): for reading without the user's classes."""
     ids = schema_ids(frame)
-    counts = Counter(ids).items()
+    each = {i: iter(_raws(frame, i, count)) for i, count in Counter(ids).items()}
+    return [(i, bytes(next(each[i]))) for i in ids]
+
+
+def _raws(frame: Frame, schema_id: int, count: int) -> list[msgspec.Raw]:
     try:
-        each = {i: iter(_unpack_raw(packed_rows(frame, i, count))) for i, count in counts}
-        return [(i, bytes(next(each[i]))) for i in ids]
-    except StopIteration:
-        raise DamagedData("a frame has fewer payloads than rows") from None
+        raws = _unpack_raw(packed_rows(frame, schema_id, count))
     except msgspec.DecodeError as error:
         raise DamagedData(f"the payloads of a frame cannot be read: {error}") from error
+    if len(raws) < count:
+        raise DamagedData("a frame has fewer payloads than rows")
+    return raws
 
 
 def schema_ids(frame: Frame) -> list[int]:
@@ -127,16 +131,35 @@ def field_names(frame: Frame, schema_id: int) -> list[str]:
 
 def select(frame: Frame, indexes: Sequence[int]) -> Frame:
     """The frame with only some of its rows; columns it does not know are carried whole."""
-    raws = read_raw_payload(frame) if "schema" in frame else None
-    columns: dict[str, Column] = {}
-    for name, column in frame.columns.items():
-        if name == "schema" or name.startswith(("rows.", "cols.")):
-            continue
-        if column.kind in ("const", "opaque"):
-            columns[name] = column
-        else:
-            values = cast(list[object], frame.values(name))
-            columns[name] = Column("rows", _pack([values[i] for i in indexes]))
-    if raws is not None:
-        columns |= raw_payload([raws[i][0] for i in indexes], [raws[i][1] for i in indexes])
+    columns = {
+        name: frame.cut(name, frame.count, indexes)
+        for name in frame.columns
+        if name != "schema" and not name.startswith(("rows.", "cols."))
+    }
+    if "schema" in frame:
+        columns |= _select_payload(frame, indexes)
     return Frame(len(indexes), columns)
+
+
+def _select_payload(frame: Frame, indexes: Sequence[int]) -> dict[str, Column]:
+    ids = schema_ids(frame)
+    counts: Counter[int] = Counter()
+    places = []  # of each row among those of its class
+    for schema_id in ids:
+        places.append(counts[schema_id])
+        counts[schema_id] += 1
+    chosen: dict[int, list[int]] = {}
+    for i in indexes:
+        chosen.setdefault(ids[i], []).append(places[i])
+    columns = {"schema": codes([ids[i] for i in indexes])}
+    for schema_id, rows in chosen.items():
+        if in_columns(frame, schema_id):
+            prefix = f"cols.{schema_id}"
+            columns[prefix] = frame.columns[prefix]
+            for name in field_names(frame, schema_id):
+                whole = f"{prefix}.{name}"
+                columns[whole] = frame.cut(whole, counts[schema_id], rows)
+        else:
+            raws = _raws(frame, schema_id, counts[schema_id])
+            columns[f"rows.{schema_id}"] = opaque(_pack([raws[row] for row in rows]))
+    return columns

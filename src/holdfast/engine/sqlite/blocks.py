@@ -65,6 +65,7 @@ def put_blocks(connection: apsw.Connection, blocks: Iterable[tuple[Place, Block 
     put_about(connection, {_FACT: _digest(_places(connection))})
 
 
-def size_of_blocks(connection: apsw.Connection) -> int:
-    found = connection.execute("SELECT coalesce(sum(length(frame)), 0) FROM blocks").get
-    return cast(int, found)
+def sizes_of_blocks(connection: apsw.Connection) -> dict[str, int]:
+    """Bytes by class."""
+    query = "SELECT agent, sum(length(frame)) FROM blocks GROUP BY agent"
+    return {cast(str, agent): cast(int, size) for agent, size in connection.execute(query)}

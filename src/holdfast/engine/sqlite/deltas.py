@@ -11,7 +11,7 @@ So they wait until the deltas are about as large as that, or very many, and are 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -48,29 +48,36 @@ class DeltaRun:
         self._inherited = 0  # deltas that have to be read again: those of an earlier owner, blocks
         self.count = 0
         self._size = 0
-        self._base = 0  # bytes of blocks in the base
+        self._base: Mapping[str, int] = {}  # bytes of blocks in the base, by class
+        self._changed: set[str] = set()  # those of the classes that the deltas change
 
-    def start(self, count: int, size: int, base: int) -> None:
+    def start(self, count: int, size: int, base: Mapping[str, int]) -> None:
         """After a claim: so many deltas are in the file, and so many bytes of blocks."""
         self._own.clear()
         self._inherited = self.count = count
         self._size = size
         self._base = base
+        self._changed = set(base) if count else set()
 
     def add(self, commit: Commit) -> None:
-        if commit.delta:
+        if not commit.delta:
+            return
+        self.count += 1
+        self._size += len(commit.delta)
+        self._changed |= {block.agent for block in commit.blocks}
+        if self._base:
+            self._changed |= {record.agent for record in commit.records} & self._base.keys()
+        if self._inherited or self._changed:
+            self._inherited = self.count  # what changes blocks is moved as a whole
+            self._own.clear()
+        else:
             self._own.append(Delta(commit.head.commits, commit.records, len(commit.delta)))
-            self.count += 1
-            self._size += len(commit.delta)
-            if commit.blocks:
-                self._inherited = self.count
-            if self._inherited:
-                self._own.clear()  # nobody will look at them
 
     @property
     def full(self) -> bool:
-        most = max(DELTAS_MAX, self._base // BASE_BYTES_PER_DELTA)
-        return self._size > max(DELTA_BYTES_MAX, self._base) or self.count > most
+        base = sum(self._base.get(agent, 0) for agent in self._changed)
+        most = max(DELTAS_MAX, base // BASE_BYTES_PER_DELTA)
+        return self._size > max(DELTA_BYTES_MAX, base) or self.count > most
 
     def next_part(self, read_all: Callable[[], Iterable[Record | Block]]) -> Part:
         if self._inherited:
@@ -83,10 +90,11 @@ class DeltaRun:
             newest.update(zip(map(_NAME, delta.records), delta.records, strict=True))
         return Part(part[-1].id, most, sum(delta.size for delta in part), newest.values)
 
-    def moved(self, part: Part, base: int) -> None:
+    def moved(self, part: Part, base: Mapping[str, int]) -> None:
         for _ in range(min(part.deltas, len(self._own))):
             self._own.popleft()
         self._inherited = 0
         self.count -= part.deltas
         self._size -= part.size
         self._base = base
+        self._changed.clear()

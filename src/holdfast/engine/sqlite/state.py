@@ -21,7 +21,7 @@ import msgspec
 from holdfast.engine.deaths import Deaths
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim, Images, no_images
-from holdfast.engine.sqlite.blocks import size_of_blocks
+from holdfast.engine.sqlite.blocks import sizes_of_blocks
 from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.compacting import Compaction
 from holdfast.engine.sqlite.deltas import DeltaRun
@@ -280,7 +280,7 @@ class SqliteState:
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(frame)), 0) FROM delta"
         ).fetchone()
-        self._deltas.start(*cast(tuple[int, int], row), size_of_blocks(self._connection))
+        self._deltas.start(*cast(tuple[int, int], row), sizes_of_blocks(self._connection))
 
     @property
     def wants_compaction(self) -> bool:
@@ -307,7 +307,7 @@ class SqliteState:
                 left = standing.deltas - part.deltas
                 put_head(self._connection, standing._replace(deltas=left))
                 self._faults("compact.inside")
-            self._deltas.moved(part, size_of_blocks(self._connection))
+            self._deltas.moved(part, sizes_of_blocks(self._connection))
 
     def _read_all(self) -> Iterator[Record | Block]:
         for _, frame in read_deltas(self._connection, self.path):

@@ -64,7 +64,7 @@ def fill(slots: Iterable[Slot], record: Any, prefix: str, values: Sequence[objec
 def word_of(kind: str, slot: Slot, value: object) -> float | int:
     """A value as one word of a record."""
     if kind == "enum":
-        return slot.values.index(value.value if isinstance(value, Enum) else value)  # type: ignore[arg-type]
+        return slot.values.index(value.value if isinstance(value, Enum) else value)
     if kind == "int" and not _INT_LEAST <= cast(int, value) <= _INT_MOST:
         raise DoesNotFit
     return cast(float, value)

@@ -12,7 +12,7 @@ from holdfast.model.context import Timer
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout
 from holdfast.stepping.cell import Extras, Held
-from holdfast.stepping.compiled.kernels.arithmetic import Unusual
+from holdfast.stepping.compiled.kernels.jit import Unusual
 from holdfast.stepping.compiled.kind import Aside, CompiledKind
 from holdfast.stepping.compiled.reading import Events
 
@@ -95,8 +95,10 @@ def _undo_event(kind: CompiledKind, events: Events) -> None:
 
 
 def _enlarge(kind: CompiledKind, full: int) -> None:
-    if full < 0:
+    if full == -1:
         kind.queue = _twice(kind.queue)
+    elif full == -2:
+        kind.make_room(len(kind.touched))
     else:
         kind.outputs[full - 1] = _twice(kind.outputs[full - 1])
 

@@ -70,7 +70,7 @@ class CompiledKind(Kind):
         self.undo = np.zeros(1, self.table.dtype)
         self.random = np.zeros(64, np.uint64)
         self.queue = np.zeros(_OUTPUTS_AT_FIRST, QUEUE_DESCR)
-        self.outputs = [np.zeros(_OUTPUTS_AT_FIRST, out.descr()) for out in program.outputs]  # type: ignore[call-overload]
+        self.outputs = [np.zeros(_OUTPUTS_AT_FIRST, out.descr()) for out in program.outputs]
         self.scratch = np.zeros(_SCRATCH, np.uint32)
         texts = np.frombuffer("".join(program.texts).encode("utf-32-le"), np.uint32)
         self.scratch[: len(texts)] = texts
@@ -225,6 +225,14 @@ class CompiledKind(Kind):
 
     def load(self, item: Record | Block) -> None:
         storing.load(self, item)
+
+    def record(self, key: str) -> Record | None:
+        row = self.table.find(key)
+        found = storing.records(self, np.array([row])) if row is not None else []
+        return next(iter(found), None)
+
+    def records(self) -> Iterator[Record]:
+        return iter(storing.records(self, np.arange(self.table.count)))
 
     def committed(self, now: float) -> tuple[list[Cell], Block | None]:
         return storing.committed(self, now)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Orders = Sequence[tuple[int, int, int]]  # order, actions and messages of the interpreter by then
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Origin:
     """Who made an output. One per agent and commit, so that outputs of one event stay together."""
 
@@ -149,12 +149,13 @@ class Made:
         return len(self._order)
 
     def column(self, name: str) -> Array:
-        return cast("Array", np.concatenate([r[name] for _, r in self._classes])[self._order])
+        return np.concatenate([r[name] for _, r in self._classes])[self._order]
 
     def payload(self, members: Array | None = None) -> dict[str, Column]:
         """Of all, or of some, which are given by their places in ascending order."""
         code = self._code if members is None else self._code[members]
-        ids, columns = [], {}
+        ids: list[int] = []
+        columns: dict[str, Column] = {}
         for number, (output, records) in enumerate(self._classes):
             if not (code == number).any():
                 continue
@@ -213,9 +214,7 @@ def _dispatch(made: Made, layout: Layout, sent_next: dict[int, int]) -> list[Out
             len(members),
             {
                 "origin": const("message"),
-                "agent": _coded(
-                    [cls.__name__ for cls in kind.program.destinations], agent[members]
-                ),
+                "agent": _coded(agents, agent[members]),
                 "key": names_of(table, to[members]),
                 "from_agent": const(kind.name),
                 "from_key": names_of(kind.table, row[members]),

@@ -132,7 +132,7 @@ def _from_objects(slots: Sequence[Slot], events: Sequence[Event]) -> list[Arrays
 def _numbers(frame: Frame, name: str, kind: str, dtype: type) -> Array:
     column = frame.column(name)
     if column.kind == kind:
-        found = np.frombuffer(column.data, dtype)
+        found: Array = np.frombuffer(column.data, dtype)
         if len(found) != frame.count:
             raise DamagedData(f"column {name!r} has {len(found)} values for {frame.count} rows")
         return found

@@ -18,7 +18,7 @@ _KEY_BYTES_AT_FIRST = 16 * _ROWS_AT_FIRST
 
 class Table:
     def __init__(self, description: Sequence[tuple[object, ...]]) -> None:
-        self.dtype = np.dtype(list(description))  # type: ignore[arg-type]
+        self.dtype = np.dtype(list(description))
         self.default = np.zeros(1, self.dtype)  # what a new row begins with
         self.rows = np.zeros(_ROWS_AT_FIRST, self.dtype)
         self.count = 0

@@ -5,9 +5,9 @@
 """
 
 import numpy as np
-from numba import njit
 
 from holdfast.model.keys import SPREAD
+from holdfast.stepping.compiled.kernels.jit import entry, inner
 
 _FNV_START = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -23,7 +23,7 @@ def _crc_table() -> np.ndarray:
 _CRC = _crc_table()
 
 
-@njit(_nrt=False)
+@inner
 def _hash(blob, first, last):
     value = _FNV_START
     for k in range(first, last):
@@ -31,7 +31,7 @@ def _hash(blob, first, last):
     return np.int64((value ^ (value >> np.uint64(29))) & np.uint64(0x7FFFFFFF))
 
 
-@njit(_nrt=False)
+@inner
 def _same(a, first, last, b, start, stop):
     if last - first != stop - start:
         return False
@@ -41,7 +41,7 @@ def _same(a, first, last, b, start, stop):
     return True
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def place(names, bounds, blob, offsets, index, known, rows):
     """The row of every name; those that are new get the next ones. How many rows there are then."""
     mask = len(index) - 1
@@ -66,7 +66,7 @@ def place(names, bounds, blob, offsets, index, known, rows):
     return known
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def find(name, blob, offsets, index):
     """The row of one name, or -1."""
     mask = len(index) - 1
@@ -78,7 +78,7 @@ def find(name, blob, offsets, index):
         at = (at + 1) & mask
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def index_again(blob, offsets, known, index):
     mask = len(index) - 1
     for row in range(known):
@@ -88,7 +88,7 @@ def index_again(blob, offsets, known, index):
         index[at] = row + 1
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def measure(offsets, rows, bounds):
     """Where the names of these rows begin and end when they stand one behind the other."""
     total = 0
@@ -99,7 +99,7 @@ def measure(offsets, rows, bounds):
     return total
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def copy(blob, offsets, rows, names):
     at = 0
     for k in range(len(rows)):
@@ -108,7 +108,7 @@ def copy(blob, offsets, rows, names):
             at += 1
 
 
-@njit(nogil=True, cache=True, _nrt=False)
+@entry
 def slots(blob, offsets, first, last, found):
     """The published slots of the keys of rows `first` to `last`, as `model.keys.slot_of` says."""
     for row in range(first, last):
