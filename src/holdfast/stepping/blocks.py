@@ -123,7 +123,7 @@ def make_block(
 
 def _timer_columns(place: int, timer: TimerColumns) -> dict[str, Column]:
     prefix = f"t.{place}."
-    event = const(timer.schemas[0])
+    event = const(timer.schemas[0] if timer.schemas else 0)  # some timers are only cancelled
     if timer.event is not None:
         event = Column("codes", _pack([list(timer.schemas), _bytes_of(timer.event, 1)]))
     columns = {
