@@ -31,9 +31,8 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
     kind.settle()
     fold.now = max(fold.now, inputs.stamp)
     kind.clock[0] = fold.now
-    try:
-        events = kind.reader.read(inputs)
-    except NoLayout:
+    events = _read(kind, inputs)
+    if events is None:
         fold.fold(inputs)
         return
     kind.make_room(len(events.rows))
@@ -59,6 +58,14 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
         controls[0] += 1
     _keep_timers(kind)
     fold.position = inputs.first + len(inputs)
+
+
+def _read(kind: CompiledKind, inputs: Inputs) -> Events | None:
+    """None where a value has no place in columns. What fails later must not name that."""
+    try:
+        return kind.reader.read(inputs)
+    except NoLayout:
+        return None
 
 
 def _fold(kind: CompiledKind, events: Events) -> None:
