@@ -71,8 +71,8 @@ class CompiledKind(Kind):
         self.random = np.zeros(64, np.uint64)
         self.queue = np.zeros(_OUTPUTS_AT_FIRST, QUEUE_DESCR)
         self.outputs = [np.zeros(_OUTPUTS_AT_FIRST, out.descr()) for out in program.outputs]
-        self.scratch = np.zeros(_SCRATCH, np.uint32)
         texts = np.frombuffer("".join(program.texts).encode("utf-32-le"), np.uint32)
+        self.scratch = np.zeros(_SCRATCH + len(texts), np.uint32)
         self.scratch[: len(texts)] = texts
         self.prefix = np.frombuffer(f"{fleet}\0{self.name}\0".encode(), np.uint8).copy()
 
