@@ -60,12 +60,11 @@ class Reader:
         part = slice(first, last)
         rows = self._rows_of(frame)[part]
         columns = list(self._nothing)
-        numbers = []
-        for schema in schemas:
-            number = self._code_of(schema)
-            numbers.append(number)
+        numbers = [self._code_of(schema) for schema in schemas]
+        for schema, number in zip(schemas, numbers, strict=True):
             if number != _UNKNOWN:
-                columns[number] = self._columns(inputs, frame, schema, number)
+                alone = numbers.count(number) == 1
+                columns[number] = self._columns(inputs, frame, schema, number, alone)
         if schema_code is None:
             codes, at = np.array(numbers, np.uint8), self._count_to(last)[part]
         else:
@@ -103,11 +102,14 @@ class Reader:
             self._code_by_schema[schema] = names.index(name) if name in names else _UNKNOWN
         return self._code_by_schema[schema]
 
-    def _columns(self, inputs: Inputs, frame: Frame, schema: int, number: int) -> tuple[Array, ...]:
+    def _columns(
+        self, inputs: Inputs, frame: Frame, schema: int, number: int, alone: bool
+    ) -> tuple[Array, ...]:
         cls, slots = self._classes[number], self._kind.program.slots(self._classes[number])
-        if schema == self._codebook.id_of(cls):
+        if alone and schema == self._codebook.id_of(cls):
             return self._flat(columns_of(frame, schema, slots))
-        # An earlier form of the class: what it has become is known to the classes alone.
+        # An earlier form of the class, alone or beside the present one: what it has become is known
+        # to the classes alone.
         return self._flat(_from_objects(slots, [e for e in inputs.all_events if type(e) is cls]))
 
     @staticmethod
