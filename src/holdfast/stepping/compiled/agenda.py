@@ -123,7 +123,7 @@ class RowAgenda:
                 return True
             record[f"t{number}_queued"] = 0.0
             self.add_slot(row, number)
-            return False
+            # The timer may have left its slot, and be due beside it at the same time.
         if self._beside.get((row, name)) != due:
             return False
         timer = self._kind.timers_beside(row).get(name)
@@ -140,8 +140,8 @@ class RowAgenda:
         record = self._kind.table.rows[row]
         if number is not None and float(record[f"t{number}_queued"]) == due:
             record[f"t{number}_queued"] = 0.0
-        else:
-            self._beside.pop((row, name), None)
+        if self._beside.get((row, name)) == due:
+            del self._beside[row, name]
 
     def _unload(self, until: float) -> None:
         """Move what is due by then to the heap. What was put off goes back into the arrays."""
