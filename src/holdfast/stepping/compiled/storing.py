@@ -115,7 +115,8 @@ def committed(kind: CompiledKind, now: float) -> tuple[list[Cell], Block | None]
 def images(kind: CompiledKind, buckets: Iterable[int]) -> Iterator[tuple[int, Block | None]]:
     """All that blocks can hold of some buckets, as committed."""
     found = kind.table.slots // SLOTS_PER_BUCKET
-    born = kind.table.rows["version"][: kind.table.count] > 0
+    # An agent may be stored and have taken no event: one that was paused, and let go.
+    born = kind.table.rows["updated"][: kind.table.count] > 0.0
     if kind.aside:
         born[list(kind.aside)] = False
     for bucket in sorted(buckets):
@@ -131,7 +132,7 @@ def records(kind: CompiledKind, rows: Array) -> list[Record]:
         record._replace(updated=cell.updated)
         for cell, record in zip(aside, records_of(aside, 0.0)[0], strict=True)
     ]
-    inside = rows[(kind.table.rows["version"][rows] > 0) & ~np.isin(rows, list(kind.aside))]
+    inside = rows[(kind.table.rows["updated"][rows] > 0.0) & ~np.isin(rows, list(kind.aside))]
     return found + (records_in(block_of(kind, inside)) if len(inside) else [])
 
 

@@ -1,7 +1,7 @@
 """The table: every agent of one compiled class as a row of records, found by its key.
 
-Rows are never removed. One whose version is 0 stands for a key that was met, but took no event: it
-is no agent.
+Rows are never removed. One that was never stored, `updated` 0.0, stands for a key that was met, but
+took no event: it is no agent.
 """
 
 from __future__ import annotations
