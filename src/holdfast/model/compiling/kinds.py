@@ -86,21 +86,52 @@ def parts_of(cls: type) -> tuple[Part, ...]:
     definition: Definition = cls.__holdfast__  # type: ignore[attr-defined]
     place = definition.place
     try:
+        _check_plain(cls)
         slots = slots_of(definition.schema)
         fields = msgspec.structs.fields(cls)
+        _check_names(cls, slots)
         return tuple(_part(cls, slot, each) for slot, each in zip(slots, fields, strict=True))
     except NoLayout as reason:
         raise CannotCompile(str(reason), place.line, place.file) from None
 
 
+# What Python would call at each construction, look-up or change. A kernel calls none of it.
+_HOOKS = ("__post_init__", "__getattribute__", "__getattr__", "__setattr__")
+
+
+def _check_plain(cls: type) -> None:
+    base = next(each for each in cls.__mro__ if each.__module__.startswith("holdfast."))
+    for name in _HOOKS:
+        if getattr(cls, name, None) is not getattr(base, name, None):
+            raise NoLayout(f"{cls.__name__} has {name}, which kernels do not call: leave it out")
+
+
+def _check_names(cls: type, slots: Iterable[Slot]) -> None:
+    lengths = {f"{slot.name}__n" for slot in slots if slot.wide}
+    for slot in slots:
+        if slot.name in lengths:
+            raise NoLayout(
+                f"{cls.__name__}.{slot.name} is the name under which kernels keep the length of "
+                f"another field: rename it"
+            )
+
+
 def _part(cls: type, slot: Slot, field: msgspec.structs.FieldInfo) -> Part:
     kind = _kind(slot, field.type)
-    if kind == FLOAT and type(field.default) is int:
-        # Until it is stored it would be a whole number in the interpreter.
-        raise NoLayout(
-            f"{cls.__name__}.{slot.name} is a float with the default {field.default}: write "
-            f"{float(field.default)}"
-        )
+    default = field.default
+    if field.default_factory is not msgspec.NODEFAULT and slot.kind == "list":
+        default = field.default_factory()
+    for each in default if isinstance(default, list) else [default]:
+        if FLOAT in (kind, kind.item) and type(each) is int:
+            # Until it is stored it would be a whole number in the interpreter.
+            raise NoLayout(
+                f"{cls.__name__}.{slot.name} is a {kind} with the default {default}: write "
+                f"{float(each)}"
+            )
+        if type(each) is int and not -(2**63) <= each < 2**63:
+            raise NoLayout(
+                f"{cls.__name__}.{slot.name} has the default {default}: it has to fit into 64 bits"
+            )
     for each in (kind, kind.item):
         enum = each.enum if each is not None else None
         if enum is not None and enum.__eq__ not in (object.__eq__, int.__eq__, str.__eq__):
