@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from array import array
 from typing import NamedTuple, cast
 
 import msgspec
@@ -19,6 +18,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import RowReader, Schema
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.testing.simulation.arrays import values_in
 
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.decode
@@ -205,8 +205,11 @@ class Columns:
             self._columns[name] = kind, body[end : end + size]
             end += size
 
-    def values(self, name: str, default: object = None) -> list[object]:
-        """One value per row; `default` for each where there is no such column."""
+    def values(
+        self, name: str, default: object = None, count: int | None = None
+    ) -> list[object]:
+        """One value per row, of which there may be fewer than the frame has; `default` for each
+        where there is no such column."""
         column = self._columns.get(name)
         if column is None:
             return [default] * self.count
@@ -214,18 +217,14 @@ class Columns:
         if kind == "rows":
             return cast("list[object]", _decode(data))
         if kind == "const":
-            return [_decode(data)] * self.count
-        if kind == "i64":
-            return list(array("q", data))
-        if kind == "f64":
-            return list(array("d", data))
+            return [_decode(data)] * (self.count if count is None else count)
         if kind == "codes":
             table, coded = _decode(data)
             return [table[code] for code in coded]
         if kind == "sequence":
             first = _decode(data)
             return list(range(first, first + self.count))
-        raise DamagedData(f"a frame of the evidence has a column {name!r} of kind {kind!r}")
+        return values_in(kind, data, self.count if count is None else count)
 
     def only(self, name: str) -> object:
         """The value of a column that is the same in all rows, or None."""
@@ -235,8 +234,17 @@ class Columns:
     def raws(self) -> list[RawEvent]:
         """Rows of one class stand together; the column `schema` tells their order."""
         ids = cast("list[int]", self.values("schema"))
-        each = {i: iter(_rows(self._columns[f"rows.{i}"][1])) for i in set(ids)}
-        return [(i, bytes(next(each[i]))) for i in ids]
+        each = {i: iter(self._rows(i, ids.count(i))) for i in set(ids)}
+        return [(i, next(each[i])) for i in ids]
+
+    def _rows(self, schema: int, count: int) -> list[bytes]:
+        """Those of one class: packed one by one, or field by field."""
+        packed = self._columns.get(f"rows.{schema}")
+        if packed is not None:
+            return [bytes(row) for row in _rows(packed[1])]
+        names = cast("list[str]", _decode(self._columns[f"cols.{schema}"][1]))
+        fields = [self.values(f"cols.{schema}.{name}", count=count) for name in names]
+        return [encode(row) for row in (zip(*fields, strict=True) if fields else [()] * count)]
 
     def table(self, *names: str) -> list[tuple[object, ...]]:
         return list(zip(*map(self.values, names), strict=True))
