@@ -10,8 +10,7 @@ import math
 from enum import Enum, IntEnum
 from typing import Annotated
 
-from holdfast import Action, Agent, Context, Event, on
-from holdfast.model.fleet import FleetModel
+from holdfast import Action, Agent, Context, Event, Fleet, on
 from holdfast.model.marks import Length, Width
 
 
@@ -290,7 +289,7 @@ class Scribe(Agent, compiled=True):
 
     @on
     def write(self, event: Write, ctx: Context) -> None:
-        what = event.what
+        what = event.what % 18
         if what == 0:
             self.text = event.text
         elif what == 1:
@@ -316,11 +315,10 @@ class Scribe(Agent, compiled=True):
             self.parts.clear()
             self.whole = [event.number, len(self.text), len(self.parts)]
         else:
-            self.look(event)
+            self.look(what, event)
         ctx.emit(Said(text=self.text, gear=self.gear, items=self.parts, whole=self.whole))
 
-    def look(self, event: Write) -> None:
-        what = event.what
+    def look(self, what: int, event: Write) -> None:
         if what == 11:
             self.found = sum(self.whole) + max(self.whole) - min(self.whole)
         elif what == 12:
@@ -354,7 +352,7 @@ class Scribe(Agent, compiled=True):
             if event.items:
                 self.parts.append(event.items[-1])
         else:
-            raise KeyError(event.what)
+            raise KeyError(what)
 
     @on
     def told(self, event: Told, ctx: Context) -> None:
@@ -383,7 +381,7 @@ class Drone(Agent, compiled=True):
     @on
     def do(self, event: Do, ctx: Context) -> None:
         self.seen += 1
-        what = event.what
+        what = event.what % 18
         if what == 0:
             ctx.after(event.seconds, Ring(number=event.number, part=event.seconds), name="watchdog")
         elif what == 1:
@@ -412,31 +410,31 @@ class Drone(Agent, compiled=True):
             self.drawn = ctx.random.random() + ctx.random.gauss(event.seconds, 2.0)
             self.seen += ctx.random.randint(event.number, event.number + 10)
         else:
-            self.more(event, ctx)
+            self.more(what, event, ctx)
 
-    def more(self, event: Do, ctx: Context) -> None:
-        if event.what == 10:
+    def more(self, what: int, event: Do, ctx: Context) -> None:
+        if what == 10:
             ctx.log.info(f"number {event.number}")
             ctx.emit(Raised(number=event.number))
-        elif event.what == 11:
+        elif what == 11:
             self.id = ctx.call(work, event.number, reply=Told)
-        elif event.what == 12:
+        elif what == 12:
             self.heard = ctx.event_time + ctx.now
             self.mode = Mode.BROKEN if self.mode == Mode.BUSY else Mode.IDLE
-        elif event.what == 13:
+        elif what == 13:
             for _ in range(20):
                 ctx.after(1.0 + event.seconds, Tick())
-        elif event.what == 14:
+        elif what == 14:
             for i in range(event.number % 7):
                 ctx.emit(Raised(number=i))
-        elif event.what == 15:
+        elif what == 15:
             self.seen = 10 // event.number
             ctx.send(Strict, "p-1", Question(number=1))
-        elif event.what == 16:
+        elif what == 16:
             ctx.after(0.0, Ring(number=2**62 + self.seen), name="soon")
             ctx.reply(Told(number=self.seen))
         else:
-            assert event.what > 0, "nothing to do"
+            assert event.number > 0, "nothing to do"
 
     @on
     def ring(self, event: Ring, ctx: Context) -> None:
@@ -542,5 +540,5 @@ async def work(number: int) -> Told:
     return Told(number=number)
 
 
-FLEET = FleetModel("twins", agents=[Meter, Scribe, Drone, Strict, Clerk])
+FLEET = Fleet("twins", agents=[Meter, Scribe, Drone, Strict, Clerk])
 COMPILED = ("Meter", "Scribe", "Drone", "Strict")

@@ -1,0 +1,164 @@
+"""Goal: the places where kernels once differed from the interpreter, each with the least that it
+took: timers that leave their slots, agents that took no event, values without a place in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from holdfast.stepping.compiled.kind import Kernel
+from tests.compiled.agents import (
+    FLEET,
+    Calc,
+    Clerk,
+    Do,
+    Drone,
+    Meter,
+    Op,
+    Raised,
+    Ring,
+    Scribe,
+    Strict,
+    Tick,
+    Told,
+    Write,
+)
+from tests.compiled.twins import Twins
+
+Kernels = Mapping[str, Kernel]
+
+
+@pytest.fixture
+def twins(kernels: Kernels) -> Twins:
+    return Twins(FLEET, kernels)
+
+
+def test_a_timer_that_is_only_cancelled(twins: Twins) -> None:
+    """"never" is cancelled and set by nobody: it has no events, and its agents are stored."""
+    twins.inbox.put([(Drone, "d-1", Do(5)), (Drone, "d-1", Do(2)), (Drone, "d-1", Do(5))], 10.0)
+    twins.step(1)
+    twins.compiled.reload(twins.kernels, compacted=True)
+    twins.step(0, 20.0)
+    assert twins.compiled.states() == twins.plain.states()
+
+
+def test_chance_beyond_exact_floats(twins: Twins) -> None:
+    numbers = [2**53 + 1, -(2**60), 2**61 - 5, 2**62, 0]
+    twins.inbox.put([(Drone, f"d-{n}", Do(9, 1.0, n)) for n in map(abs, numbers)], 10.0)
+    twins.inbox.put([(Drone, f"d-{abs(n)}", Do(9, 1.0, n)) for n in numbers], 11.0)
+    twins.step(2)
+
+
+def test_traces_name_nothing_of_ours(twins: Twins) -> None:
+    """A number of more than 64 bits sends the frame to the interpreter, and another event fails."""
+    events = [Calc(Op.ADD, 2**63), Calc(Op.DIVIDE), Calc(Op.ROOT, x=-1.0)]
+    twins.inbox.put([(Meter, "m-1", event) for event in events], 10.0)
+    commit = twins.step(1)
+    assert len(commit.letters) == 2
+    assert not any("stepping/compiled" in letter.trace for letter in commit.letters)
+
+
+def test_a_timer_leaves_its_slot_at_the_same_time(twins: Twins) -> None:
+    """Both timers of that name are due at once; the second has a payload that no slot holds."""
+    twins.inbox.put([(Drone, "d-1", Ring(61)), (Drone, "d-1", Ring(2**63 - 1))], 10.0)
+    twins.inbox.put([(Drone, "d-1", Tick())], 11.0)
+    twins.step(1)
+    assert twins.step(1).journalled is not None
+
+
+def test_a_timer_comes_back_to_its_slot_at_the_same_time(twins: Twins) -> None:
+    """And leaves it again for later."""
+    large = 2**62 + 2**61 + 1
+    twins.inbox.put([(Drone, "d-1", Ring(2**63 - 1, part=3.0))], 10.0)
+    twins.inbox.put([(Drone, "d-1", Ring(1 - 2**62, part=3.0))], 10.0)
+    twins.inbox.put([(Drone, "d-1", Tick())], 14.0)
+    twins.step(2)
+    assert twins.step(1).journalled is not None
+    twins.inbox.put([(Drone, "d-1", Ring(-large, part=0.0)), (Drone, "d-1", Ring(2**63 - 1))], 20.0)
+    twins.inbox.put([(Drone, "d-1", Tick())], 30.0)
+    twins.step(1)
+    assert twins.step(1).journalled is not None
+
+
+def test_an_agent_that_took_no_event_is_one(twins: Twins) -> None:
+    """Paused before its first event, and let go: it is stored, and stays so in a compaction."""
+    for at, command in enumerate(["pause", "resume"]):
+        twins.inbox.command(Drone, "d-1", [command, "why"], 10.0 + at)
+        twins.step(1)
+    twins.compiled.reload(twins.kernels, compacted=True)
+    assert ("Drone", "d-1") in twins.plain.states()
+    assert twins.compiled.states() == twins.plain.states()
+    twins.inbox.put([(Drone, "d-1", Do(1)), (Drone, "d-1", Do(9))], 20.0)
+    twins.step(1)
+
+
+def test_a_failed_first_event_leaves_no_agent(twins: Twins) -> None:
+    twins.inbox.put([(Meter, "m-1", Calc(Op.DIVIDE)), (Scribe, "s-1", Write(17))], 10.0)
+    twins.inbox.put([(Strict, "p-1", Ring(0)), (Clerk, "c-1", Told(2))], 11.0)
+    twins.step(2)
+    twins.compiled.reload(twins.kernels, compacted=True)
+    assert twins.compiled.states() == twins.plain.states() == {}
+
+
+@pytest.mark.parametrize("text", ["", "\0", "a\0", "\0\0\0\0\0\0\0\0", "日本語🛸", "\x7f\x80\xff"])
+def test_texts_to_the_last_letter(twins: Twins, text: str) -> None:
+    """Through rows and columns, state, block, timer payload, message and action."""
+    for at, columns in enumerate([False, True]):
+        events = [Write(0, text), Write(1, text), Write(2, text), Write(14, text)]
+        if columns:
+            twins.put_columns(Scribe, ["s-1"] * 4, events, 10.0 + at)
+        else:
+            twins.inbox.put([(Scribe, "s-1", event) for event in events], 10.0 + at)
+        twins.step(1)
+        twins.compiled.reload(twins.kernels, compacted=columns)
+    assert twins.compiled.states() == twins.plain.states()
+
+
+def test_messages_go_round_until_the_bound(twins: Twins) -> None:
+    """64 hops, the last one fails in both."""
+    twins.inbox.put([(Drone, "d-1", Told(80))], 10.0)
+    commit = twins.step(1)
+    for _ in range(80):
+        twins.inbox.carry((out.frame for out in commit.outgoing), 11.0)
+        if not twins.waiting():
+            break
+        commit = twins.step(1)
+    [letter] = [each for made in twins.plain.commits for each in made.letters]
+    assert "64 hops" in letter.error
+
+
+def test_more_timers_than_an_agent_may_have(twins: Twins) -> None:
+    twins.inbox.put([(Drone, "d-1", Do(13))] * 14 + [(Drone, "d-1", Do(2))] * 2, 10.0)
+    commit = twins.step(1)
+    assert len(commit.letters) == 2
+    twins.compiled.reload(twins.kernels, compacted=True)
+    twins.step(0, 12.0)
+
+
+def test_a_periodic_timer_of_a_paused_agent(twins: Twins) -> None:
+    """What a pause makes it miss is one firing, after it."""
+    twins.inbox.put([(Strict, "p-1", Do(1, number=4)), (Drone, "d-1", Do(3))], 10.0)
+    twins.step(1)
+    for agent, key in ((Strict, "p-1"), (Drone, "d-1")):
+        twins.inbox.command(agent, key, ["pause", ""], 10.5)
+    twins.step(2, 11.0)
+    for clock in (14.0, 19.0, 33.0):
+        twins.step(0, clock)
+        twins.compiled.reload(twins.kernels, compacted=True)
+    for agent, key in ((Strict, "p-1"), (Drone, "d-1")):
+        twins.inbox.command(agent, key, ["resume"], 40.0)
+    twins.step(2, 41.0)
+    twins.step(0, 50.0)
+
+
+def test_compensated_actions_between_others(twins: Twins) -> None:
+    row = twins.codebook.pack_one(Raised(3))
+    undo = ["compensate", "twins/Drone/d-1/1/0", "why", twins.codebook.id_of(Raised), row]
+    twins.inbox.put([(Drone, "d-1", Do(14, number=3)), (Drone, "d-1", Do(10))], 10.0)
+    twins.inbox.command(Drone, "d-1", undo, 11.0)
+    twins.inbox.put([(Drone, "d-1", Do(14, number=2)), (Clerk, "c-1", Do(1))], 12.0)
+    twins.inbox.command(Drone, "d-1", undo, 13.0)
+    commit = twins.step(4)
+    assert len(commit.undone) == 1
+    assert [answer.status for answer in commit.answers] == ["reply", "failed"]
