@@ -31,8 +31,8 @@ class Flink:
         log="none: its generator makes each event again from a number after a failure",
         state="exactly once, as of the last checkpoint (every second, synced to a local directory)",
         actions="committed with the checkpoint, so up to a second and more after the event",
-        not_given="an event outlives a crash only if its source can give it again; messages between "
-        "drones go one way, to a second operator; nobody can read a state while it runs",
+        not_given="an event outlives a crash only if its source can give it again; messages "
+        "between drones go one way, to a second operator; nobody can read a state while it runs",
     )
 
     def __init__(self, state: str) -> None:

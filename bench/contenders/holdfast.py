@@ -27,18 +27,17 @@ class Holdfast:
         not_given="the loss of the disk",
     )
 
-    def __init__(self, compiled: bool, ways: Sequence[str] = ("1 worker", "2 workers")) -> None:
+    def __init__(self, compiled: bool, columns: bool | None = None) -> None:
+        """Compiled agents are sent columns, others rows, unless told otherwise."""
         self.name = "Holdfast compiled" if compiled else "Holdfast interpreted"
         self._compiled = compiled
-        self._ways = ways
+        self._columns = compiled if columns is None else columns
 
     def prepare(self) -> None:
         """A build that cannot compile says so when the class is defined or keys are asked for."""
-        if not self._compiled:
-            return
+        keys = "live.keys(Drone, ['d-0'])" if self._columns else "pass"
         program = (
-            "from bench.program import Drone, fleet\n"
-            "with fleet.open('memory:') as live: live.keys(Drone, ['d-0'])\n"
+            f"from bench.program import Drone, fleet\nwith fleet.open('memory:') as live: {keys}"
         )
         words = [sys.executable, "-c", program]
         done = subprocess.run(
@@ -54,7 +53,7 @@ class Holdfast:
             raise Unavailable(f"not in this build: {why}")
 
     def settings(self) -> Sequence[str]:
-        return self._ways
+        return ("1 worker", "2 workers")
 
     def takes(self, workload: Workload) -> str:
         return ""
@@ -68,8 +67,7 @@ class Holdfast:
     def measure(self, workload: Workload, folder: Path, **options: Any) -> dict[str, Any]:
         """One run with more choices than a setting has, for the on/off table."""
         spec, out = folder / "run.json", folder / "result.json"
-        columns = options.pop("columns", self._compiled)
-        fields = {"workload": workload.as_json(), "folder": str(folder), "columns": columns}
+        fields = {"workload": workload.as_json(), "folder": str(folder), "columns": self._columns}
         spec.write_text(json.dumps({**fields, **options}))
         words = [sys.executable, "-m", "bench.ours.run", str(spec), str(out)]
         call(words, folder, self._environment(workload), RUN_SECONDS_MAX)

@@ -93,8 +93,8 @@ class Bytewax(Scripted):
         log="none: its source makes each event again from a number after a failure",
         state="exactly once, as of the last epoch (every second, synced into SQLite)",
         actions="counted when they reach the sink; a failure would repeat some",
-        not_given="an event outlives a crash only if its source can give it again; messages between "
-        "drones go one way, to a second step",
+        not_given="an event outlives a crash only if its source can give it again; messages "
+        "between drones go one way, to a second step",
     )
     name = "Bytewax"
     folder = "bytewax"

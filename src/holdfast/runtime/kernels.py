@@ -29,3 +29,10 @@ def kernels_of(fleet: FleetModel) -> dict[str, Kernel]:
 
     programs = {name: Program(cls, agents=fleet.agents) for name, cls in compiled.items()}
     return {name: Kernel(program, compiled_fold(program)) for name, program in programs.items()}
+
+
+def kernels_if_possible(fleet: FleetModel) -> dict[str, Kernel]:
+    """For whoever can do without: the interpreter gives the same results."""
+    from importlib.util import find_spec
+
+    return kernels_of(fleet) if find_spec("numba") is not None else {}

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 EVENTS_PER_COMMIT_MAX = 65_536
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
-LINGER_EVENTS = 1_000  # a commit of this many means that producers send without a pause
+LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
 LINGER_SECONDS = 0.01
+GATHER_SECONDS = 0.03  # where pauses were seen to gather several sends
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
@@ -59,6 +60,7 @@ class Partition:
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
         self.linger_seconds = 0.0
+        self._frames = 0  # that the newest commit took
         self.draining = False  # a rescaling waits: timers are left to the partitions to come
         self._rest_until = 0.0
         self._last_moved = 0.0
@@ -141,11 +143,16 @@ class Partition:
         """Much came at once, and it was all there was: soon there is more, so let it gather.
 
         A commit costs its syncs and every agent it changed, however many events changed it. The
-        pause is as long as the work was, so that it costs at most half of the time there is.
+        pause is as long as the work was; where several sends came in one, twice that, so that a
+        producer that waits for each of its sends to be folded does not wait for the pause as well.
         """
         took = self._clock().uptime - self._instant.uptime
-        gather = LINGER_EVENTS <= events < self._events_max
-        self.linger_seconds = min(LINGER_SECONDS, took) if gather else 0.0
+        if not LINGER_EVENTS <= events < self._events_max:
+            self.linger_seconds = 0.0
+        elif self._frames > 1:
+            self.linger_seconds = min(GATHER_SECONDS, 2 * took)
+        else:
+            self.linger_seconds = min(LINGER_SECONDS, took)
 
     def _tell_time(self) -> float:
         """The clock, as long as it does not outrun time: timers must not fire by a jump."""
@@ -157,6 +164,7 @@ class Partition:
         if self._outbox_full:
             return None
         batch = self._read()
+        self._frames = len(batch)
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
             bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS

@@ -66,54 +66,76 @@ class _Routes:
 
 
 class Group:
-    """Sends of several threads to one inbox that share a transaction."""
+    """Sends of several threads to one inbox that share a transaction.
+
+    One of those who wait leads: it appends what all of them have brought, tells each its result,
+    and hands the lead to the first who has come meanwhile. Whoever has its result is off at once;
+    behind a lock that the next leader holds it would wait for one sync more, and bring its next
+    send too late for that one.
+    """
 
     def __init__(self, engine: Engine, partition: int) -> None:
         self._engine = engine
         self._partition = partition
+        self._lock = threading.Lock()  # for the two below, never held for long
         self._queue: list[_Waiting] = []
-        self._queueing = threading.Lock()
-        self._turn = threading.Lock()
+        self._leader: _Waiting | None = None
 
     def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
-        waiting = self._queue_up(parcel)
-        with self._turn:
+        waiting = _Waiting(parcel)
+        with self._lock:
+            self._queue.append(waiting)
+            if self._leader is None:
+                self._lead(waiting)
+        try:
+            waiting.called.acquire()
             if waiting.result is None:
-                self._append_all(wait_seconds)
+                self._append_all(waiting, wait_seconds)
+        finally:
+            self._leave(waiting)
         if isinstance(waiting.result, Taken):
             return waiting.result
         raise waiting.result or Busy("the append was interrupted: try again")
 
-    def _queue_up(self, parcel: Parcel) -> _Waiting:
-        waiting = _Waiting(parcel)
-        with self._queueing:
-            self._queue.append(waiting)
-        return waiting
+    def _lead(self, waiting: _Waiting) -> None:
+        self._leader = waiting
+        waiting.called.release()
 
-    def _append_all(self, wait_seconds: float) -> None:
-        with self._queueing:
+    def _leave(self, waiting: _Waiting) -> None:
+        with self._lock:
+            if waiting in self._queue:
+                self._queue.remove(waiting)  # interrupted before anybody has appended it
+            if self._leader is waiting:
+                self._leader = None
+                if self._queue:
+                    self._lead(self._queue[0])
+
+    def _append_all(self, leader: _Waiting, wait_seconds: float) -> None:
+        with self._lock:
             batch, self._queue = self._queue, []
         results: Sequence[Taken | Exception]
+        # Ours alone is an interruption such as Ctrl-C; the others have to try again.
+        results = [Busy("another thread's append was interrupted: try again")] * len(batch)
         try:
             parcels = [waiting.parcel for waiting in batch]
             results = self._engine.append(self._partition, parcels, wait_seconds)
         except Exception as error:
             results = [error] * len(batch)
-        except BaseException:
-            # Ours alone, such as Ctrl-C; the others have to try again.
-            for waiting in batch:
-                waiting.result = Busy("another thread's append was interrupted: try again")
-            raise
-        for waiting, result in zip(batch, results, strict=True):
-            waiting.result = result
+        finally:
+            for waiting, result in zip(batch, results, strict=True):
+                waiting.result = result
+                if waiting is not leader:
+                    waiting.called.release()
 
 
 class _Waiting:
-    __slots__ = ("parcel", "result")
+    __slots__ = ("called", "parcel", "result")
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self.result: Taken | Exception | None = None
+        self.called = threading.Lock()  # free once it has its result, or has to lead
+        self.called.acquire()
 
 
 class Router:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat, starmap
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -30,7 +31,7 @@ from holdfast.model.keys import slot_of
 from holdfast.stepping.frame import Column, Frame, const, opaque
 from holdfast.stepping.record import Record
 from holdfast.stepping.rows import read_raw_payload
-from holdfast.stepping.taking import take
+from holdfast.stepping.taking import row_of, take
 
 if TYPE_CHECKING:
     from array import array
@@ -44,6 +45,8 @@ EVERY_BUCKET = (1 << BUCKETS) - 1
 
 P = TypeVar("P", bound=Hashable)
 _pack = msgspec.msgpack.Encoder().encode
+# A Record from a row without a call into Python for each of them.
+_record = cast("type[Record]", partial(tuple.__new__, Record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,38 +186,49 @@ def _values(frame: Frame, name: str) -> list[object]:
 
 def records_in(block: Block) -> list[Record]:
     """Its agents as Records, each as the interpreted agent would be stored."""
-    return _records(block.frame, block.agent, block.schema)
+    frame = block.frame
+    return _records(block, frame, _keys(frame))
 
 
-def _records(frame: Frame, agent: str, schema: int) -> list[Record]:
+def _records(block: Block, frame: Frame, keys: list[str]) -> list[Record]:
     columns = zip(
-        repeat(agent),
-        _keys(frame),
+        repeat(block.agent),
+        keys,
         _values(frame, "version"),
-        repeat(schema),
+        repeat(block.schema),
         [state for _, state in read_raw_payload(frame)],
         _extras(frame),
         _values(frame, "updated"),
         strict=False,
     )
-    return list(starmap(Record, columns))
+    return list(map(_record, columns))
 
 
 def _extras(frame: Frame) -> list[bytes]:
     """As Extras.pack makes them."""
-    set_in: list[list[object]] = [[] for _ in range(frame.count)]
-    for place, (name, schemas) in enumerate(timers_of(frame)):
-        due = _values(frame, f"t.{place}.due")
-        if not any(due):
-            continue
-        period, event = (_values(frame, f"t.{place}.{each}") for each in ("period", "event"))
-        payloads = {id: read_raw_payload(timer_frame(frame, place, id)) for id in schemas}
-        for at, when in enumerate(due):
-            if when:
-                id = cast(int, event[at])
-                row = msgspec.Raw(payloads[id][at][1])
-                set_in[at].append((name, when, period[at], id, row))
-    return [_pack(["", [], timers]) if timers else b"" for timers in set_in]
+    timers = [
+        _timer_rows(frame, place, name, schemas)
+        for place, (name, schemas) in enumerate(timers_of(frame))
+        if any(_values(frame, f"t.{place}.due"))
+    ]
+    if not timers:
+        return [b""] * frame.count
+    return [
+        _pack(("", (), [timer for timer in own if timer])) if any(own) else b""
+        for own in zip(*timers, strict=True)
+    ]
+
+
+def _timer_rows(
+    frame: Frame, place: int, name: str, schemas: list[int]
+) -> list[tuple[object, ...]]:
+    """One timer of every agent, empty where it is not set."""
+    each = (_values(frame, f"t.{place}.{part}") for part in ("due", "period", "event"))
+    payloads = {id: read_raw_payload(timer_frame(frame, place, id)) for id in schemas}
+    return [
+        (name, due, period, id, msgspec.Raw(payloads[cast(int, id)][at][1])) if due else ()
+        for at, (due, period, id) in enumerate(zip(*each, strict=True))
+    ]
 
 
 def newest_of(items: Iterable[Record | Block]) -> dict[tuple[str, str], Record]:
@@ -268,12 +282,10 @@ def _block(frame: Frame) -> Block:
 
 
 def record_in(block: Block, key: str) -> Record | None:
-    """One agent of it, without the others."""
+    """One agent of it, without a look at the others."""
     frame = block.frame
-    if key.encode() not in frame.opaque("key"):
+    at = row_of(frame.columns.pop("key", None), key)
+    if at is None:
         return None
-    try:
-        at = _keys(frame).index(key)
-    except ValueError:
-        return None
-    return _records(_select(frame, [at]), block.agent, block.schema)[0]
+    columns = {name: take(column, frame.count, [at]) for name, column in frame.columns.items()}
+    return _records(block, Frame(1, columns), [key])[0]

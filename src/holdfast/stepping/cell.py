@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
@@ -130,6 +130,15 @@ class Kind:
 
     def find(self, key: str) -> Cell | None:
         return self.cells.get(key) or self.paused.get(key)
+
+    def record(self, key: str) -> Record | None:
+        """An agent as committed."""
+        cell = self.find(key)
+        return None if cell is None else cell.saved
+
+    def records(self) -> Iterator[Record]:
+        for cells in (self.cells, self.paused):
+            yield from (cell.saved for cell in cells.values() if cell.saved is not None)
 
     def touch(self, cell: Cell, batch: int, touched: list[Cell]) -> None:
         """It has changed: the commit of this batch stores it."""

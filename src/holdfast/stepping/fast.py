@@ -50,8 +50,8 @@ def run(stepper: Stepper, inputs: Inputs, now: float) -> None:
 
 def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -> None:
     """The hot loop: one dictionary look-up, one call and little else per event."""
-    events = snapshots(inputs.events)
-    classes = set(map(type, events))
+    classes = set(map(type, inputs.events))
+    events = snapshots(inputs.events, classes)
     always = {cls: route.always for cls in classes if (route := kind.routes.get(cls))}
     handler = next(iter(always.values()), None)
     if len(classes) > 1 or handler is None:
@@ -66,7 +66,8 @@ def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -
             touch(cell)
         cell.version += 1
         context._subject = cell
-        handler(cell.agent or cell.wake(), event, context)
+        agent = cell.agent
+        handler(cell.wake() if agent is None else agent, event, context)
 
 
 def _run_mixed(
@@ -91,7 +92,8 @@ def _run_mixed(
             touch(cell)
         cell.version += 1
         context._subject = cell
-        handler(cell.agent or cell.wake(), event, context)
+        agent = cell.agent
+        handler(cell.wake() if agent is None else agent, event, context)
 
 
 def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:

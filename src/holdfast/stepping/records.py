@@ -92,5 +92,8 @@ def rows_in(frame: Frame) -> list[Record]:
 
 
 def blocks_in(frame: Frame) -> list[Block]:
-    names = [name for name in frame.columns if name.startswith(_BLOCK)]
-    return [Block.decode(frame.opaque(name)) for name in names]
+    return [Block.decode(encoded) for encoded in encoded_blocks(frame)]
+
+
+def encoded_blocks(frame: Frame) -> list[bytes]:
+    return [column.data for name, column in frame.columns.items() if name.startswith(_BLOCK)]

@@ -1,9 +1,10 @@
-"""Taking some rows out of a column, in its own kind and without numpy: for cutting blocks."""
+"""Rows of columns in their own kind, without numpy: for cutting blocks and looking into them."""
 
 from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -87,3 +88,36 @@ def _names(data: bytes, count: int, rows: Sequence[int]) -> bytes:
     width = _UNSIGNED[fields.name_width(len(names))]
     coded = array(width, [place[code] for code in taken])
     return b"".join((_COUNT.pack(len(names)), ends.tobytes(), *names, coded.tobytes()))
+
+
+def row_of(column: Column | None, name: str) -> int | None:
+    """Where a name stands in a column of names, of which each row has another one.
+
+    It is searched in the bytes: a column of many names is not taken apart for one.
+    """
+    if column is None or column.kind != "names":
+        raise DamagedData("a block lacks the names of its agents")
+    try:
+        ends, blob, codes = _parts(column.data)
+        code = _place(ends, blob, name.encode())
+        return None if code is None else array(codes.format, codes.tobytes()).index(code)
+    except UNREADABLE as error:
+        raise DamagedData(f"the names of a block cannot be read: {error}") from error
+
+
+def _parts(data: bytes) -> tuple[memoryview, bytes, memoryview]:
+    (count,) = _COUNT.unpack_from(data)
+    start = _COUNT.size * (1 + count)
+    ends = fields.numbers(data[_COUNT.size : start], 4)
+    stop = start + (ends[-1] if count else 0)
+    return ends, data[start:stop], fields.numbers(data[stop:], fields.name_width(count))
+
+
+def _place(ends: memoryview, blob: bytes, name: bytes) -> int | None:
+    at = blob.find(name)
+    while at >= 0:
+        place = bisect_left(ends, at + len(name))
+        if ends[place] == at + len(name) and at == (ends[place - 1] if place else 0):
+            return place
+        at = blob.find(name, at + 1)
+    return None

@@ -68,4 +68,4 @@ def put_blocks(connection: apsw.Connection, blocks: Iterable[tuple[Place, Block 
 def sizes_of_blocks(connection: apsw.Connection) -> dict[str, int]:
     """Bytes by class."""
     query = "SELECT agent, sum(length(frame)) FROM blocks GROUP BY agent"
-    return cast("dict[str, int]", dict(connection.execute(query).fetchall()))
+    return {cast(str, agent): cast(int, size) for agent, size in connection.execute(query)}

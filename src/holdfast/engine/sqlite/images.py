@@ -20,7 +20,7 @@ from holdfast.engine.sqlite.standing import read_head
 from holdfast.stepping.blocks import Block, bucket_of, newest_of, record_in, split_block
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.records import blocks_in, rows_in
+from holdfast.stepping.records import blocks_in, encoded_blocks, rows_in
 
 Name = tuple[str, str]  # class and key
 
@@ -85,6 +85,9 @@ class Images:
 
     def everything(self) -> Iterator[Record | Block]:
         """All there is, in the order of applying: later ones win, and gone ones remove."""
+        return map(_decoded, self._everything())
+
+    def _everything(self) -> Iterator[Record | bytes]:
         yield from self._base_rows()
         yield from self._base_blocks()
         yield from self._changes()
@@ -93,24 +96,24 @@ class Images:
         for row in self._connection.execute("SELECT * FROM base"):
             yield self._base_record(row, row[:2])
 
-    def _base_blocks(self) -> Iterator[Block]:
+    def _base_blocks(self) -> Iterator[bytes]:
         for place in list_blocks(self._connection, self._path):
-            yield Block.decode(read_block(self._connection, self._path, place))
+            yield read_block(self._connection, self._path, place)
 
-    def _changes(self) -> Iterator[Record | Block]:
+    def _changes(self) -> Iterator[Record | bytes]:
         """What is in the deltas."""
         for delta_id in self._delta_ids():
             delta = self._delta(delta_id)
             if delta.keys:
-                yield from blocks_in(self._read_delta(delta_id))
+                yield from encoded_blocks(self._read_delta(delta_id))
             yield from delta.rows.values()
 
     def divided(self) -> tuple[list[Record], list[Block]]:
         """Every agent once: in a block of the base if it has not changed since, else as a row."""
-        changed = newest_of(self._changes())
+        changed = newest_of(map(_decoded, self._changes()))
         rows = {(r.agent, r.key): r for r in self._base_rows()} | changed
         blocks = []
-        for block in self._base_blocks():
+        for block in map(Block.decode, self._base_blocks()):
             touched = {key for agent, key in changed if agent == block.agent}
             left = split_block(block, touched.__contains__).get(False) if touched else block
             blocks += [] if left is None else [left]
@@ -122,10 +125,7 @@ class Images:
             self._delta(delta_id).keys for delta_id in self._delta_ids()
         ):
             return iter(self.records())
-        waiting = deque(
-            each.encoded if isinstance(each, Block) else each for each in self.everything()
-        )
-        return _given_out(waiting)
+        return _given_out(deque(self._everything()))
 
     def _delta_ids(self) -> list[int]:
         rows = self._connection.execute("SELECT id FROM delta ORDER BY id").fetchall()
@@ -166,5 +166,8 @@ class Images:
 def _given_out(waiting: deque[Record | bytes]) -> Iterator[Record | Block]:
     """Each is let go of once it was given out: together they may be large."""
     while waiting:
-        each = waiting.popleft()
-        yield Block.decode(each) if isinstance(each, bytes) else each
+        yield _decoded(waiting.popleft())
+
+
+def _decoded(each: Record | bytes) -> Record | Block:
+    return Block.decode(each) if isinstance(each, bytes) else each

@@ -103,7 +103,7 @@ class Assignments:
                 raise CannotCompile(f"{shown(owner)} cannot be changed: change a field of self")
             if target.attr not in function.program.fields:
                 raise CannotCompile(f"{target.attr} is no field of {owner.cls.__name__}: add it")
-            self._put_field(target.attr, value)
+            self._put_field(target.attr, value, line)
         elif isinstance(target, ast.Subscript):
             owned, at = self._item(target)
             self._put_item(owned, at, value)
@@ -125,7 +125,7 @@ class Assignments:
         fitting = self.fitting(value, item)
         self.function.say(f"{owner.code}[item({at}, {owner.count})] = {fitting}")
 
-    def _put_field(self, name: str, value: Value) -> None:
+    def _put_field(self, name: str, value: Value, line: int) -> None:
         function = self.function
         kind = function.program.fields[name].kind
         room = f"S[i].f_{name}"
@@ -138,7 +138,7 @@ class Assignments:
             if value.kind.item != kind.item:
                 raise CannotCompile(f"{value.kind} does not fit into {name}, which is {kind}")
             if value.field:
-                function.borrows.setdefault(name, 0)
+                function.borrows.setdefault(name, line)
             self._replaced(Value(room, kind, None, "", f"self.{name}"))
             function.say(f"{room}__n = put_list({room}, {kind.most}, {value.code}, {value.count})")
         else:

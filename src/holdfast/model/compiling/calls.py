@@ -6,6 +6,7 @@ Built-in functions and `math` are in `library`, the context is in `effects`.
 from __future__ import annotations
 
 import ast
+import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,10 @@ class Calls:
         """The arguments as the function has its parameters, computed as the call has them."""
         expressions = self.function.expressions
         code = called.__code__
+        if code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            raise CannotCompile(
+                f"{called.__name__}: only plain parameters can be compiled, write them one by one"
+            )
         names = list(code.co_varnames[: code.co_argcount])
         found: dict[str, Meaning] = dict(zip(names, owner, strict=False))
         free = names[len(owner) :]

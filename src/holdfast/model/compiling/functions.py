@@ -51,23 +51,17 @@ class Function:
         self.used: set[str] = set()  # lists that the statement at hand has looked at
         self.copied: set[str] = set()  # lists that it has asked for a copy of
         self.looping: list[str] = []  # lists that loops around it go through
-        self.assigned: set[str] = set()
-        self.kinds: dict[str, Kind] = {}
         self._depth = 1
         self._temporaries = 0
         self._known = _names_of(function)
         self._locals = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
         self._tree = tree_of(function)
-        self.arguments = dict(zip(self._parameters(), arguments, strict=True))
-
-    def _parameters(self) -> list[str]:
-        given = self._tree.args
-        if given.vararg or given.kwarg or given.kwonlyargs:
-            raise CannotCompile(
-                "only plain parameters can be compiled: write them out one by one",
-                self._tree.lineno,
-            )
-        return [each.arg for each in (*given.posonlyargs, *given.args)]
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        self.arguments = dict(zip(names, arguments, strict=True))
+        given = {name: each for name, each in self.arguments.items() if isinstance(each, Value)}
+        self.kinds: dict[str, Kind] = {name: each.kind for name, each in given.items()}
+        self.assigned = set(given)
 
     def lower(self) -> list[str]:
         """The lines of the function that the compiler gets."""
@@ -144,8 +138,7 @@ class Function:
 
     def _local(self, name: str, line: int) -> Meaning:
         if name in self.arguments and name not in self.kinds:
-            found = self.arguments[name]
-            return Value(f"v_{name}", found.kind) if isinstance(found, Value) else found
+            return self.arguments[name]
         if name not in self.assigned:
             raise CannotCompile(
                 f"{name} may have no value here: give it one above, on every way", line
@@ -156,11 +149,8 @@ class Function:
         """A variable gets a value, of the kind it always has."""
         if kind == NOTHING:
             raise CannotCompile(f"{name} would be None: give it a value of one type", line)
-        given = self.arguments.get(name)
-        if given is not None and not isinstance(given, Value):
+        if name in self.arguments and name not in self.kinds:
             raise CannotCompile(f"{name} cannot be given another value: use another name", line)
-        if isinstance(given, Value):
-            self.kinds.setdefault(name, given.kind)
         if self.kinds.setdefault(name, kind) != kind:
             raise CannotCompile(
                 f"{name} is {self.kinds[name]} elsewhere and {kind} here: use two names"

@@ -173,11 +173,11 @@ def _candidates(
             lines.append(f"{indent}if {_guard(program, each, given[:2])}:")
             inner = indent + "    "
         lowered = program.helper(cast("FunctionType", each.function), given, each.place.line)
-        for name in lowered.borrows:
+        for name, line in lowered.borrows.items():
             if f"self.{name}" in lowered.changes:
                 raise CannotCompile(
                     f"self.{name} becomes the event's own list and is changed: write list(…)",
-                    each.place.line,
+                    line,
                     each.place.file,
                 )
         lines += [

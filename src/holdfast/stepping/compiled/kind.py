@@ -226,6 +226,14 @@ class CompiledKind(Kind):
     def load(self, item: Record | Block) -> None:
         storing.load(self, item)
 
+    def record(self, key: str) -> Record | None:
+        row = self.table.find(key)
+        found = storing.records(self, np.array([row])) if row is not None else []
+        return next(iter(found), None)
+
+    def records(self) -> Iterator[Record]:
+        return iter(storing.records(self, np.arange(self.table.count)))
+
     def committed(self, now: float) -> tuple[list[Cell], Block | None]:
         return storing.committed(self, now)
 

@@ -25,6 +25,7 @@ from holdfast.stepping.compiled.reading import names_in
 from holdfast.stepping.fields import name_width, pack_ends
 from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.record import Record
+from holdfast.stepping.records import records_of
 
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
@@ -120,6 +121,18 @@ def images(kind: CompiledKind, buckets: Iterable[int]) -> Iterator[tuple[int, Bl
     for bucket in sorted(buckets):
         rows = np.flatnonzero((found == bucket) & born)
         yield bucket, block_of(kind, rows) if len(rows) else None
+
+
+def records(kind: CompiledKind, rows: Array) -> list[Record]:
+    """Those of these rows that are agents, as committed."""
+    kind.settle()
+    aside = [kind.lend(row) for row in rows.tolist() if row in kind.aside]
+    found = [
+        record._replace(updated=cell.updated)
+        for cell, record in zip(aside, records_of(aside, 0.0)[0], strict=True)
+    ]
+    inside = rows[(kind.table.rows["version"][rows] > 0) & ~np.isin(rows, list(kind.aside))]
+    return found + (records_in(block_of(kind, inside)) if len(inside) else [])
 
 
 # Loading: later ones win.

@@ -47,6 +47,7 @@ final class CountingSink implements Sink<Output>, SupportsCommitter<CountingSink
                 }
                 return;
             }
+            Totals.handed();
             if (output.kind == Output.STATE) agents++;
             for (int n = 0; n < states.length; n++) states[n] += output.hashes[n];
         }

@@ -11,6 +11,8 @@ final class Totals {
     private static final long[] states = new long[Output.FIELDS.length];
     private static long agents;
     private static double seconds; // when the last commit was made
+    private static double handingOver = Double.MAX_VALUE; // when the first state was handed out
+    private static double handedOver; // and the last one: the check's time, not the program's
     private static final Samples committed = new Samples();
     private static final Samples arrived = new Samples();
 
@@ -41,6 +43,12 @@ final class Totals {
         agents += tally.agents;
         for (int n = 0; n < tally.timed; n++) committed.add(Clock.latency(tally.numbers[n], rate));
         seconds = Clock.seconds();
+    }
+
+    static synchronized void handed() {
+        double now = Clock.seconds();
+        handingOver = Math.min(handingOver, now);
+        handedOver = Math.max(handedOver, now);
     }
 
     static synchronized void arrived(double latency) {
@@ -75,7 +83,7 @@ final class Totals {
     static synchronized String json() {
         StringBuilder text = new StringBuilder("{\"counts\":" + Clock.counts());
         text.append(",\"counted\":" + Clock.counted());
-        text.append(",\"seconds\":" + (seconds - Clock.warmAt));
+        text.append(",\"seconds\":" + (seconds - Clock.warmAt - Math.max(0.0, handedOver - handingOver)));
         text.append(",\"agents\":" + agents + ",\"states\":{");
         for (int n = 0; n < states.length; n++) {
             text.append(n == 0 ? "" : ",");
