@@ -157,7 +157,8 @@ def test_nothing_sent_is_nothing_received(live: Live) -> None:
     live.wait_for(receipt)
     nobody = live.keys(Cart, [])
     flat, matrix = numpy.zeros(0), numpy.zeros((0, 2), int)
-    for columns in ({"label": flat.astype("U")}, {"path": matrix}, {"path": []}, {"n": 3}):
+    left: list[dict[str, object]] = [{"label": flat.astype("U")}, {"path": matrix}, {"n": 3}]
+    for columns in left:
         live.send_columns(Cart, Move, nobody, {"x": flat, **columns}, event_time=flat)
     assert [progress.inbox for progress in live.positions().values()] == [0, 0, 0]
 
