@@ -268,6 +268,9 @@ class Partition:
                 letter.error,
             )
         self._events_max = min(EVENTS_PER_COMMIT_MAX, self._events_max * 2)
+        for kind in self.stepper.compiled:
+            if (complaint := kind.complaint()) is not None:
+                _log.warning("%s", complaint)
         if len(commit.letters) > LETTERS_LOGGED:
             _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:
