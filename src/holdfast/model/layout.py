@@ -52,7 +52,8 @@ def slots_of(schema: Schema) -> tuple[Slot, ...]:
 def _slot(name: str, tree: TypeTree) -> Slot:
     limits: dict[str, object] = {}
     if isinstance(tree, dict) and "limited" in tree:
-        tree, limits = part(tree, "limited"), limits_of(tree)
+        limits = limits_of(tree)
+        tree = part(tree, "limited")
     if tree == "str":
         return Slot(name, "text", _most(limits, "str", "Width"))
     if isinstance(tree, dict) and "list" in tree:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from holdfast.errors import UsageError
 from holdfast.model.compiling.program import QUEUE_DESCR, Program
@@ -141,7 +141,9 @@ def _closed(fold: Any) -> Fold:
 @contextmanager
 def _beside(fold: Any) -> Iterator[None]:
     """Let numba keep its files beside the kernel, whatever NUMBA_CACHE_DIR says."""
-    from numba import config
+    from numba.core import config as settings
+
+    config = cast(Any, settings)
 
     before, config.CACHE_DIR = config.CACHE_DIR, ""
     try:
@@ -167,7 +169,7 @@ def _import(file: Path, digest: str) -> ModuleType:
 
 
 def _signature(program: Program) -> tuple[Any, ...]:
-    """The types of all arguments. Inputs may be read-only and lie anywhere: frames are not copied."""
+    """The types of all arguments. Inputs may be read-only and lie anywhere, as in frames."""
     import numpy as np
     from numba import from_dtype, types
 
@@ -186,7 +188,7 @@ def _signature(program: Program) -> tuple[Any, ...]:
                 found += [given("<i8"), given(items, 2)]
             else:
                 found.append(given("<f8" if slot.kind == "float" else "<i8"))
-        return types.Tuple(found)
+        return types.Tuple(found)  # type: ignore[no-untyped-call]
 
     state = room(program.state_descr())
     inputs = [given("<i8"), given("<u1"), given("<f8"), given("<i8"), given("<i8"), types.int64]
