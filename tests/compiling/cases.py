@@ -408,6 +408,10 @@ class Cases(Agent, compiled=True):
         elif case == 114:
             ctx.after(5, Probe(case=event.n, s=event.s, xs=event.xs), name="three")
             ctx.cancel("two")
+        elif case == 115:
+            event.n // event.m
+            self.xs.append(event.a)
+            self.b = event.a in self.xs
 
     def grow(self, x: float) -> int:
         self.xs.append(x)

@@ -13,7 +13,7 @@ from tests.compiling.cases import Cases, Guarded, Level, Mode, Probe, Ring, Weig
 NUMBERS = range(0, 60)
 TEXTS = range(60, 75)
 LISTS = range(80, 97)
-CONTEXT = range(100, 115)
+CONTEXT = range(100, 116)
 # Those that no event completes: lines of log are written by the interpreter.
 GIVEN_UP = {110}
 

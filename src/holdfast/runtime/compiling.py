@@ -80,17 +80,20 @@ def cache_folder() -> Path:
 
 
 def _obtain(program: Program, digest: str) -> Fold:
-    folder = cache_folder() / digest
     try:
+        folder = cache_folder() / digest
+        found = _load(folder, digest, program)  # without the lock: a cache may be read-only
+        if found is not None:
+            return found
         with _only_one(folder):
-            if is_whole(folder):
-                try:
-                    return _load(folder, digest, program)
-                except Exception:  # whatever numba meets there, it can be compiled anew
-                    pass
-            shutil.rmtree(folder, ignore_errors=True)
+            found = _load(folder, digest, program)
+            if found is not None:
+                return found
+            # What is damaged, and what a killed process has left.
+            for leftover in (folder, *folder.parent.glob(f".making-{digest}-*")):
+                shutil.rmtree(leftover, ignore_errors=True)
             return _compile(program, digest, folder)
-    except OSError:
+    except (OSError, RuntimeError):  # no place, no home, or numba finds no way to keep it
         return _compile(program, digest, None)
 
 
@@ -103,12 +106,15 @@ def _only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def _load(folder: Path, digest: str, program: Program) -> Fold:
-    fold = _import(folder / _KERNEL, digest).fold
-    with _beside(fold):
-        fold.compile(_signature(program))
-    if not sum(fold.stats.cache_hits.values()):
-        raise RuntimeError("numba did not take what it kept")
+def _load(folder: Path, digest: str, program: Program) -> Fold | None:
+    if not is_whole(folder):
+        return None
+    try:
+        fold = _import(folder / _KERNEL, digest).fold
+        with _beside(fold):
+            fold.compile(_signature(program))
+    except Exception:  # whatever numba meets there, it can be compiled anew
+        return None
     return _closed(fold)
 
 
@@ -117,7 +123,9 @@ def _compile(program: Program, digest: str, folder: Path | None) -> Fold:
     begun = time.monotonic()
     print(f"holdfast: compiling {name} …", end="", file=sys.stderr, flush=True)
     # numba wants the text in a file, at least for a moment: tracebacks and its own cache.
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder and folder.parent) as made:
+    with tempfile.TemporaryDirectory(
+        prefix=f".making-{digest}-", dir=folder and folder.parent
+    ) as made:
         file = Path(made) / _KERNEL
         file.write_text(program.module, "utf-8")
         fold = _import(file, digest).fold
