@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test soak sim-coverage demo bench-smoke wheel clean
+.PHONY: help setup lint format test soak sim-coverage demo bench bench-smoke wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt tests/servers/requirements.txt
 	@$(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) install -c constraints.txt pip >&2
 	@$(PIP) install -c constraints.txt hatchling editables >&2
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,compiled]' >&2
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,compiled,bench]' >&2
 	@$(PIP) install --require-hashes --no-deps -r tests/servers/requirements.txt >&2
 	@touch $(STAMP)
 
@@ -75,6 +75,15 @@ demo: setup ## A drone fleet in the terminal, a kill -9 in the middle, an audit 
 
 bench-smoke: setup ## A short benchmark, printed as JSON
 	@$(BIN)/python -m bench.smoke
+
+# Every contender of bench/contenders, one after the other, alone; hours. QUICK=1: about 3 minutes.
+# The page in docs/ is written only by `make bench PUBLISH=1`; else the report is beside the results.
+QUICK =
+PUBLISH =
+BENCH_ARGS =
+
+bench: setup ## Holdfast beside Flink, PyFlink and Bytewax, into bench-data/ (QUICK=1, PUBLISH=1)
+	@$(BIN)/python -m bench.run $(if $(QUICK),--quick) $(if $(PUBLISH),--publish) $(BENCH_ARGS)
 
 # The wheel is tried from another directory, in an environment of its own, where the source tree cannot help it.
 wheel: setup ## Build the wheel into dist/, install it into a fresh environment, run it

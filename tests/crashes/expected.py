@@ -9,7 +9,7 @@ from holdfast.engine.port import Granted, Parcel
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.stepping.commit import Answer, Commit, Head, Issued, Journalled, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.testing.conformance.workbench import Owner, inbox, tags_of
+from holdfast.testing.conformance.workbench import Owner, inbox, states_in, tags_of
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def claimed(engine: SqliteEngine, number: int, like: Part) -> tuple[Part, Owner]
     assert loaded.head == part.head
     assert tuple(loaded.outbox) == part.outbox
     assert loaded.sent_next == part.sent_next
-    assert {(one.agent, one.key): one for one in loaded.records} == part.records
+    assert {(one.agent, one.key): one for one in states_in(loaded)} == part.records
     return replace(part, epoch=grant.claim.epoch - 1), Owner(engine, grant.claim, loaded.head)
 
 

@@ -68,8 +68,11 @@ def names_of(words: list[str]) -> list[str]:
 def check(command: str) -> None:
     words = shlex.split(command.partition(" > ")[0])
     if words[0] == "make":
-        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert set(words[1:]) - {"-s"} <= set(targets), command
+        makefile = (ROOT / "Makefile").read_text()
+        targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+        settings = re.findall(r"^([A-Z_]+ =)", makefile, re.MULTILINE)
+        given = {word.partition("=")[0] + " =" if "=" in word else word for word in words[1:]}
+        assert given - {"-s"} <= {*targets, *settings}, command
         return
     if words[0] == "python":
         assert list((ROOT / "examples").rglob(words[1])), f"{command}: no such example"

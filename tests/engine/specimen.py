@@ -14,6 +14,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing, Undone
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.testing.conformance.blocks import Keeper, block_of
 from holdfast.testing.conformance.commits import ANSWER, call, framed, letter
 from holdfast.testing.conformance.workbench import (
     FLEET,
@@ -27,7 +28,8 @@ from holdfast.testing.conformance.workbench import (
 )
 
 SOURCES = [f"source-{n:02}" for n in range(20)]
-AGENTS = 150
+AGENTS = 150  # of each of two classes: one in rows, one in blocks
+STATES = 2 * AGENTS
 LIMITS = Limits(segment_bytes=50_000_000, disk_reserve_bytes=1)
 
 
@@ -60,8 +62,12 @@ def _fill_state(engine: SqliteEngine, number: int) -> None:
     owner = Owner.of(engine, number)
     everyone = [record(f"d-{n:04}", f"state of {n}") for n in range(AGENTS)]
     owner.commit(everyone, events=100)
-    state = engine._states[number]
-    state.compact(owner.claim, engine.view(number).delta_records)
+    flock = [record(f"f-{n:04}", f"bird {n}", agent="Flock") for n in range(AGENTS)]
+    owner.commit(blocks=[block_of(flock)])
+    keeper = Keeper({each.key: each for each in flock})
+    engine._states[number].compact(owner.claim, keeper.images)
+    newer = [record(f"f-{n:04}", "newer", 2, agent="Flock") for n in range(0, AGENTS, 30)]
+    owner.commit([newer[0]], blocks=[block_of(newer[1:])])
     for step in range(4):
         head = owner.head
         owner.commit(
@@ -133,6 +139,7 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
         yield name, getattr(view, name)
     yield "frames", partial(_frames, engine)
     yield "records", lambda: list(view.records())
+    yield "everything", lambda: list(view.everything())
     yield "actions", partial(view.actions, 0, 100)
     yield "journal", partial(view.journal, 0, 100)
     yield "commits", partial(view.commits, 0, 100)
@@ -140,6 +147,7 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
     yield "calls", partial(view.calls, 0, 100)
     for n in range(AGENTS):
         yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")
+        yield f"f-{n:04}", partial(view.record, "Flock", f"f-{n:04}")
     for n in range(6):
         yield f"letter {n}", partial(view.letter, n)
         yield f"answer {n}", partial(view.answer, n)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, admit
+from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, Picked, admit
 from holdfast.engine.memory import MemoryLedger
 from holdfast.engine.port import Mark, Parcel
 from holdfast.engine.sqlite import ledger as rows
@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, U
 from holdfast.stepping.frame import Frame, integers
 from holdfast.stepping.frame import rows as row_column
 
-Numbers = range | list[int]
+Numbers = range | list[int] | Picked
 
 
 class Oracle:
@@ -106,7 +106,14 @@ steps = st.builds(
     st.integers(1, 6),
     st.integers(1, CHUNK + 1),
 )
-sends = st.lists(st.one_of(lists, runs, steps), min_size=1, max_size=25)
+flags = st.builds(
+    lambda before, few, times: before * b"\0" + (few + b"\1") * times,
+    st.sampled_from([0, 1, CHUNK - 1, CHUNK, 2 * CHUNK + 1]),
+    st.lists(st.integers(0, 1), max_size=9).map(bytes),
+    st.sampled_from([1, 2, CHUNK // 7]),
+)
+picks = st.builds(Picked, anything, flags)
+sends = st.lists(st.one_of(lists, runs, steps, picks), min_size=1, max_size=25)
 
 
 @settings(max_examples=150, deadline=None)
@@ -141,6 +148,16 @@ def test_sending_everything_again_admits_nothing(history: list[Numbers]) -> None
 @pytest.mark.parametrize("seqs", [[-1], [5, -1], [SEQ_MAX + 1], range(-2, 2)])
 def test_impossible_numbers_are_refused(seqs: Numbers) -> None:
     assert Both().admit(parcel(seqs)) is UsageError
+
+
+@given(anything, st.lists(st.integers(0, 1), min_size=1, max_size=20).filter(any).map(bytes))
+def test_picked_numbers_are_a_sequence(first: int, flags: bytes) -> None:
+    picked = Picked(first, flags)
+    assert list(picked) == [first + i for i, flag in enumerate(flags) if flag]
+    assert len(picked) == len(list(picked))
+    assert [picked[i] for i in range(len(picked))] == list(picked)
+    assert picked[-1] == list(picked)[-1]
+    assert picked[1:] == list(picked)[1:]
 
 
 def test_the_largest_number_is_a_number() -> None:

@@ -1,8 +1,8 @@
 """Goal: the conformance kit notices an engine that breaks a promise; or it would be worth nothing.
 
-Each engine of broken.py and broken_owners.py has one thing wrong, and stands here beside the tests
-that have to see it. The same tests pass on the sound engines those were made from, so it is that
-one thing they see.
+Each engine of broken.py, broken_owners.py and broken_blocks.py has one thing wrong, and stands here
+beside the tests that have to see it. The same tests pass on the sound engines those were made from,
+so it is that one thing they see.
 """
 
 import os
@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.testing.conformance import FLEET, EngineConformance, concurrency, waits
 from holdfast.testing.conformance.crashes import APPEND, CALLS, COMMIT
 from holdfast.testing.conformance.promises import promises_of
-from tests.engine import broken, broken_owners, test_conformance
+from tests.engine import broken, broken_blocks, broken_owners, test_conformance
 from tests.engine.broken import Delivering, Lasting, Sound
 
 ROOT = Path(__file__).parents[2]
@@ -145,6 +145,15 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken_owners.Fragile, "closing_twice_is_closing", ()),
     (broken_owners.Lossy, "schemas_get_ids_that_stay", ()),
     (broken_owners.Lossy, "schemas_registered_at_once_get_different_ids", ()),
+    (broken_blocks.Blind, "agents_in_a_block_are_read_like_others", ()),
+    (broken_blocks.RowsLast, "of_all_forms_the_latest_is_loaded", ()),
+    (broken_blocks.Backwards, "of_all_forms_the_latest_is_loaded", ()),
+    (broken_blocks.Dropping, "blocks_are_durable", ()),
+    (broken_blocks.Stale, "compaction_changes_nothing_that_can_be_seen", ()),
+    (broken_blocks.Trusting, "images_of_an_older_claim_are_not_taken", ()),
+    (broken_blocks.Demanding, "blocks_of_a_class_that_is_not_kept_in_columns_any_more", ()),
+    (broken_blocks.Shrinking, "new_partitions_inherit_blocks", ()),
+    (broken_blocks.Shrinking, "what_is_planted_has_the_agents_of_blocks", ()),
 ]
 
 
@@ -188,7 +197,8 @@ def test_room_is_noticed_where_an_engine_says_that_it_looks() -> None:
 
 def test_broken_engines_are_broken_each_in_its_own_way() -> None:
     kinds = {kind for kind, _, _ in NOTICED}
-    everything = [*vars(broken).values(), *vars(broken_owners).values()]
+    modules = (broken, broken_owners, broken_blocks)
+    everything = [each for module in modules for each in vars(module).values()]
     defined = {each for each in everything if isinstance(each, type) and issubclass(each, Sound)}
     assert defined - kinds == {Sound, Lasting, Delivering}, "broken, and nobody has to notice"
     assert len(kinds) >= 25

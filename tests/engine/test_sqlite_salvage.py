@@ -67,7 +67,7 @@ def test_of_an_intact_directory_everything_is_intact(original: Path) -> None:
     assert of(report, "fleet.db").facts == ["fleet 'conformance'", "2 partitions", "5 schemas"]
     assert of(report, SEALED_SEGMENT).events == [Span(104, 208)]
     assert of(report, OPEN_SEGMENT).events == [Span(208, 312)]
-    assert of(report, STATE).states_intact == specimen.AGENTS
+    assert of(report, STATE).states_intact == specimen.STATES
     assert {file.path.parts[-2:][0] for file in report.files} >= {"p000", "p001", "inbox"}
 
 
@@ -95,7 +95,7 @@ def test_a_damaged_state_is_counted_and_named(settled: Path, tmp_path: Path) -> 
         return old.replace(b"state of 77", b"state of 78", 1)
 
     found = of(look(damage(settled, tmp_path, STATE, spoil)), STATE)
-    assert (found.states_intact, found.states_damaged) == (specimen.AGENTS - 1, 1)
+    assert (found.states_intact, found.states_damaged) == (specimen.STATES - 1, 1)
     assert found.damages == ["the state of Drone/d-0077 does not match its checksum"]
 
 
@@ -148,7 +148,7 @@ def test_a_lost_wal_is_told_from_a_quiet_inbox(tmp_path: Path) -> None:
     assert (
         "events 208 to 312 were acknowledged and are not here" in of(report, OPEN_SEGMENT).damages
     )
-    assert any("commits 1 to 5 are not here" in reason for reason in of(report, STATE).damages)
+    assert any("commits 1 to 7 are not here" in reason for reason in of(report, STATE).damages)
 
 
 @pytest.mark.parametrize("name", FILES)

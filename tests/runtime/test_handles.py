@@ -25,8 +25,6 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.keys import Layout
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.live import Live
-from holdfast.runtime.routing import Group
-from holdfast.stepping.inputs import control_frame
 from holdfast.testing.conformance.workbench import FLEET, append, inbox, numbered
 
 
@@ -160,23 +158,6 @@ def test_equal_ticks_are_two_ticks_and_the_same_tick_is_one() -> None:
         live.send_many(rows)
         live.settle()
         assert [live.state(Clock, key).ticks for key in keys] == [2, 2], "the rest of the retry"
-
-
-class Interrupting(MemoryEngine):
-    def append(
-        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
-    ) -> list[Taken | Exception]:
-        raise KeyboardInterrupt
-
-
-def test_an_interrupt_in_one_thread_leaves_the_others_a_reason() -> None:
-    group = Group(Interrupting("clocks"), 0)
-    frame = control_frame("Clock", "c-1", ["resume"])
-    parcel = Parcel(frame=frame, encoded=frame.encode())
-    waiting = [group._queue_up(parcel) for _ in range(2)]
-    with pytest.raises(KeyboardInterrupt):
-        group._append_all(1.0)
-    assert all(isinstance(each.result, Busy) for each in waiting)
 
 
 def test_dedupe_rows_do_not_make_segments(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ known here; a frame or row that does not match its checksum is an error before i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
@@ -17,6 +18,7 @@ from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.rows import packed_rows, schema_ids
 
 _EVENTS_AT_ONCE = 65_536
 _FRAMES_AT_ONCE = 256
@@ -144,8 +146,8 @@ class Evidence:
             )
 
     def _payload(self, frame: Frame) -> list[tuple[str, Values]]:
-        ids = cast(list[int], frame.values("schema"))
-        each = {i: iter(_read_rows(frame.opaque(f"rows.{i}"))) for i in set(ids)}
+        ids = schema_ids(frame)
+        each = {i: iter(_read_rows(packed_rows(frame, i, n))) for i, n in Counter(ids).items()}
         try:
             return [(self._names[i], next(each[i])) for i in ids]
         except (StopIteration, KeyError):

@@ -10,9 +10,10 @@ after ANONYMOUS_SECONDS, so its source may be forgotten then; named sources neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import compress
+from typing import NamedTuple, Protocol, cast, overload
 
 from holdfast.engine.port import Parcel
 from holdfast.errors import OutOfOrder, TooManySources, TooOld, UsageError
@@ -22,6 +23,7 @@ CHUNKS = 32
 WINDOW = CHUNK * CHUNKS
 ANONYMOUS_SECONDS = 600.0
 SEQ_MAX = 2**62
+_DIGITS = b"01" + bytes(254)  # flags as the digits of a number
 
 
 class SourceRow(NamedTuple):
@@ -46,6 +48,39 @@ class Ledger(Protocol):
 
 
 Write = Callable[[], None]
+
+
+class Picked(Sequence[int]):
+    """Of the numbers from `first` on those whose flag is 1: a send that was split by partition.
+
+    As many numbers as a send has are looked at by the million, so none of it happens one by one.
+    """
+
+    def __init__(self, first: int, flags: bytes) -> None:
+        self.first = first
+        self.flags = flags
+        self._count = flags.count(1)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return compress(range(self.first, self.first + len(self.flags)), self.flags)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[int]: ...
+    def __getitem__(self, at: int | slice) -> int | list[int]:
+        if at == 0:
+            return self.first + self.flags.index(1)
+        if at == -1:
+            return self.first + self.flags.rindex(1)
+        return self._all[at]
+
+    @cached_property
+    def _all(self) -> list[int]:
+        return list(self)
 
 
 def admit(parcel: Parcel, ledger: Ledger, stamp: float, sources_max: int) -> list[int] | None:
@@ -92,7 +127,7 @@ def _admit_numbers(
     writes: list[Write],
 ) -> list[int] | None:
     seqs = parcel.seqs
-    low, high = min(seqs), max(seqs)
+    low, high = _ends(seqs)
     if low < 0 or high > SEQ_MAX:
         raise UsageError(f"sequence number {low if low < 0 else high}: give 0 to {SEQ_MAX}")
     row = ledger.source(name)
@@ -120,8 +155,17 @@ def _admit_numbers(
     return [i for i in range(len(seqs)) if i not in stale] if stale else None
 
 
+def _ends(seqs: range | Sequence[int]) -> tuple[int, int]:
+    """The lowest and the highest; where they ascend without looking at those between."""
+    if isinstance(seqs, Picked) or (isinstance(seqs, range) and seqs.step > 0):
+        return seqs[0], seqs[-1]
+    return min(seqs), max(seqs)
+
+
 def _by_chunk(seqs: range | Sequence[int]) -> list[tuple[int, int, Sequence[int]]]:
     """(chunk number, mask of the numbers in it, indexes of the rows in it)."""
+    if isinstance(seqs, Picked):
+        return _picked_by_chunk(seqs)
     if isinstance(seqs, range) and seqs.step == 1:
         return _range_by_chunk(seqs)
     members: dict[int, list[int]] = {}
@@ -147,6 +191,20 @@ def _range_by_chunk(seqs: range) -> list[tuple[int, int, Sequence[int]]]:
         mask = ((1 << length) - 1) << offset
         result.append((number, mask, range(at - seqs.start, at - seqs.start + length)))
         at += length
+    return result
+
+
+def _picked_by_chunk(seqs: Picked) -> list[tuple[int, int, Sequence[int]]]:
+    result: list[tuple[int, int, Sequence[int]]] = []
+    before = 0
+    for number, _, rows in _range_by_chunk(range(seqs.first, seqs.first + len(seqs.flags))):
+        flags = seqs.flags[rows[0] : rows[-1] + 1]
+        count = flags.count(1)
+        if count:
+            bits = int(flags[::-1].translate(_DIGITS), 2)  # most significant bit first
+            mask = bits << (seqs.first + rows[0]) % CHUNK
+            result.append((number, mask, range(before, before + count)))
+            before += count
     return result
 
 

@@ -3,7 +3,8 @@
 Production hands in `no_faults`. The names are part of what tests may rely on:
 append.before, append.inside, append.after, commit.before, commit.inside, commit.after,
 rescale.before, rescale.inside, rescale.after, blob.inside, blob.before, blob.after,
-plant.inside (partitions, no catalog yet), plant.after (all but the name).
+plant.inside (partitions, no catalog yet), plant.after (all but the name), compact.inside (all of a
+compaction but its end).
 """
 
 from __future__ import annotations

@@ -29,13 +29,14 @@ Not guaranteed:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import (
     Answer,
     Call,
@@ -53,6 +54,10 @@ from holdfast.stepping.inputs import StoredFrame
 
 if TYPE_CHECKING:
     from holdfast.engine.contents import Contents  # which is made of what is said here
+
+# Of a class whose agents the owner keeps in columns: for each of these buckets (stepping/blocks.py)
+# a block with all of its agents as committed, None where it has none; or None: not such a class.
+Images = Callable[[str, set[int]], "Iterable[tuple[int, Block | None]] | None"]
 
 APPEND_SECONDS = 5.0  # ten times the longest append seen on a slow disk
 
@@ -133,8 +138,12 @@ class Loaded(NamedTuple):
     head: Head
     sent_next: dict[int, int]
     outbox: list[tuple[int, int, int, bytes]]  # destination, first, count, frame
-    records: Iterator[Record]
+    records: Iterator[Record | Block]  # in the order of applying: later ones win
     stamp: Instant = NEVER  # of the newest event in the inbox
+
+
+def no_images(agent: str, buckets: set[int]) -> None:
+    """For an owner that keeps nothing in columns."""
 
 
 class View(Protocol):
@@ -223,6 +232,13 @@ class Engine(Protocol):
 
         A commit from another head than the stored one is refused. One that stands already is done:
         after any trouble but Fenced it may be repeated.
+        """
+
+    def compact(self, claim: Claim, images: Images) -> None:
+        """For the owner to call after a commit: a moment in which stored states may be rewritten.
+
+        Nobody sees a difference, and no trouble with it is raised: the commit stands. `images` are
+        as of that commit.
         """
 
     # The next three only with the capability `rescales`.

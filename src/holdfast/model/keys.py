@@ -70,7 +70,7 @@ class Layout:
 
     partitions: tuple[range, ...]
     first: int = 0
-    _partition_by_slot: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    partition_by_slot: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         owner: list[int] = []
@@ -83,7 +83,7 @@ class Layout:
             owner.extend(number for _ in slots)
         if len(owner) != SLOTS:
             raise UsageError(f"the partitions cover {len(owner)} slots; there are {SLOTS}")
-        object.__setattr__(self, "_partition_by_slot", tuple(owner))
+        object.__setattr__(self, "partition_by_slot", tuple(owner))
 
     @classmethod
     def even(cls, partitions: int, first: int = 0) -> "Layout":
@@ -102,4 +102,4 @@ class Layout:
         return dict(zip(self.numbers, self.partitions, strict=True))
 
     def partition_of(self, key: str) -> int:
-        return self._partition_by_slot[slot_of(key)]
+        return self.partition_by_slot[slot_of(key)]

@@ -46,9 +46,10 @@ def _copied(value: _T, decoder: msgspec.msgpack.Decoder[object]) -> _T:
         return value  # of a wrong type, which whoever stores it refuses by name
 
 
-def snapshots(values: list[_T]) -> list[_T]:
-    """The same for many; the very list where nothing in it can change."""
-    if any(_decoders.get(kind, _unchangeable) is not None for kind in set(map(type, values))):
+def snapshots(values: list[_T], kinds: set[type[_T]] | None = None) -> list[_T]:
+    """The same for many, whose types may be known; the very list where nothing in it can change."""
+    kinds = set(map(type, values)) if kinds is None else kinds
+    if any(_decoders.get(kind, _unchangeable) is not None for kind in kinds):
         return [snapshot(value) for value in values]
     return values
 

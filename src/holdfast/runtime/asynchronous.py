@@ -38,6 +38,8 @@ class AsyncLive:
 
     send = _awaited(Live.send)
     send_many = _awaited(Live.send_many)
+    keys = _awaited(Live.keys)
+    send_columns = _awaited(Live.send_columns)
     ask = _awaited(Live.ask)
     state = _awaited(Live.state)
     history = _awaited(Live.history)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
-from holdfast.errors import NotYet
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
+from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.reading import HistoryEntry
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
 from holdfast.runtime.world import REAL, World
+
+if TYPE_CHECKING:
+    from holdfast.runtime.prepared import Keys
 
 A = TypeVar("A", bound=Agent)
 # Spelled as the standard library's own stubs do it: `live.state(Drone, key).battery` type-checks
@@ -79,11 +82,39 @@ class Live(Handle):
         """Many events, numbered on from `first_seq`; atomic per partition; safe to repeat."""
         return self._sending.send(rows, source, first_seq, timeout)
 
-    def send_columns(self, *arguments: object, **columns: object) -> NoReturn:
-        raise NotYet("send_columns comes with a later release: use send_many")
+    def keys(self, agent: type[Agent], names: Iterable[str]) -> Keys:
+        """Keys for `send_columns`, checked and routed once. `keys[indexes]` are those of some rows,
+        by a numpy array of integers, a list or a slice."""
+        need_numpy()
+        from holdfast.runtime.prepared import prepare_keys
 
-    def keys(self, *arguments: object) -> NoReturn:
-        raise NotYet("prepared keys come with a later release: use send_many")
+        self._sending.name_of(agent)
+        return prepare_keys(agent, names)
+
+    def send_columns(
+        self,
+        agent: type[Agent],
+        event: type[Event],
+        keys: Keys,
+        more: Mapping[str, object] | None = None,
+        /,
+        *,
+        source: str | None = None,
+        first_seq: int | None = None,
+        event_time: object = None,
+        timeout: float = SEND_SECONDS,
+        **columns: object,
+    ) -> Receipt:
+        """Many events of one class, `lat=array, lon=array, …`, without an object for each.
+
+        A column is an array or a sequence with one value per key, or one value for all. What is
+        left out has its default. Columns that are named like an option go into the dict `more`.
+        Otherwise as `send_many`.
+        """
+        given = {**(more or {}), **columns}
+        return self._sending.send_columns(
+            agent, event, keys, given, source, first_seq, timeout, event_time
+        )
 
     def ask(self, agent: type[Agent], key: str, event: Event, *, timeout: float = 5.0) -> Event:
         """Send, and wait for what the handler gives to `ctx.reply`."""

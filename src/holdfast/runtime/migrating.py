@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.engine.port import Claim, Engine, Granted
+from holdfast.engine.port import Claim, Engine, Granted, no_images
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import open_engine
 from holdfast.errors import HoldfastError, SchemaError, UsageError
@@ -179,12 +179,13 @@ def _write(engine: Engine, fleet: FleetModel, conversion: Conversion) -> None:
 def _write_partition(
     engine: Engine, claim: Claim, conversion: Conversion, ids: dict[str, int]
 ) -> None:
-    loaded = engine.load(claim)
-    head = loaded.head
-    for records in _batches(_converted(loaded.records, conversion, ids)):
+    head = engine.load(claim).head
+    states = engine.view(claim.partition).records()
+    for records in _batches(_converted(states, conversion, ids)):
         after = head._replace(commits=head.commits + 1)
         delta = delta_frame(records).encode()
         engine.commit([(claim, Commit(before=head, head=after, records=records, delta=delta))])
+        engine.compact(claim, no_images)
         head = after
 
 

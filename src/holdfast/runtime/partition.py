@@ -6,7 +6,8 @@ The phase before is the claim (engine), the phase after is a revocation or the e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
@@ -18,11 +19,16 @@ from holdfast.stepping.commit import Commit, Outgoing
 from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
 from holdfast.stepping.stepper import Stepper
 
-EVENTS_PER_COMMIT_MAX = 65_536
+if TYPE_CHECKING:
+    from holdfast.stepping.compiled.kind import Kernel
+
+EVENTS_PER_COMMIT_MAX = 65_536  # in one commit; of compiled agents more, if there are many
+EVENTS_PER_AGENT = 2
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
-LINGER_EVENTS = 1_000  # a commit of this many means that producers send without a pause
+LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
 LINGER_SECONDS = 0.01
+GATHER_SECONDS = 0.03  # where pauses were seen to gather several sends
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
@@ -41,6 +47,7 @@ class Partition:
         codebook: Codebook,
         clock: Clock,
         called: Callable[[], None] = lambda: None,
+        kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
@@ -54,6 +61,7 @@ class Partition:
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
         self.linger_seconds = 0.0
+        self._frames = 0  # that the newest commit took
         self.draining = False  # a rescaling waits: timers are left to the partitions to come
         self._rest_until = 0.0
         self._last_moved = 0.0
@@ -61,6 +69,7 @@ class Partition:
         self._kept: Inputs | None = None
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
+        self._kernels = kernels
         loaded = self._load()
         self._instant = loaded.stamp  # so that a clock that jumped while nobody folded is noticed
         self._relay.add(Outgoing(*row) for row in loaded.outbox)
@@ -69,7 +78,14 @@ class Partition:
     def _load(self) -> Loaded:
         view = self._engine.view(self.number)
         layout = self._engine.catalog.layout
-        self.stepper = Stepper(self._fleet, layout, self._codebook, view.letter, view.undone)
+        self.stepper = Stepper(
+            self._fleet,
+            layout,
+            self._codebook,
+            view.letter,
+            view.undone,
+            kernels=self._kernels,
+        )
         loaded = self._engine.load(self.claim)
         self.stepper.load(loaded.head, loaded.sent_next, loaded.records)
         return loaded
@@ -77,6 +93,11 @@ class Partition:
     @property
     def position(self) -> int:
         return self.stepper.head.position
+
+    @property
+    def _most_events(self) -> int:
+        """A commit writes every agent it changed: a large fleet in a table takes larger steps."""
+        return max(EVENTS_PER_COMMIT_MAX, EVENTS_PER_AGENT * self.stepper.rows)
 
     @property
     def next_due(self) -> float | None:
@@ -128,11 +149,16 @@ class Partition:
         """Much came at once, and it was all there was: soon there is more, so let it gather.
 
         A commit costs its syncs and every agent it changed, however many events changed it. The
-        pause is as long as the work was, so that it costs at most half of the time there is.
+        pause is as long as the work was; where several sends came in one, twice that, so that a
+        producer that waits for each of its sends to be folded does not wait for the pause as well.
         """
         took = self._clock().uptime - self._instant.uptime
-        gather = LINGER_EVENTS <= events < self._events_max
-        self.linger_seconds = min(LINGER_SECONDS, took) if gather else 0.0
+        if not LINGER_EVENTS <= events < self._events_max:
+            self.linger_seconds = 0.0
+        elif self._frames > 1:
+            self.linger_seconds = min(GATHER_SECONDS, 2 * took)
+        else:
+            self.linger_seconds = min(LINGER_SECONDS, took)
 
     def _tell_time(self) -> float:
         """The clock, as long as it does not outrun time: timers must not fire by a jump."""
@@ -144,6 +170,7 @@ class Partition:
         if self._outbox_full:
             return None
         batch = self._read()
+        self._frames = len(batch)
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
             bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS
@@ -230,6 +257,7 @@ class Partition:
     def _commit(self, commit: Commit) -> None:
         self._engine.commit([(self.claim, commit)])
         self._pending = None
+        self._engine.compact(self.claim, self.stepper.images)
         self._relay.add(commit.outgoing)
         if commit.calls:
             self._called()
@@ -245,7 +273,10 @@ class Partition:
                 letter.key,
                 letter.error,
             )
-        self._events_max = min(EVENTS_PER_COMMIT_MAX, self._events_max * 2)
+        self._events_max = min(self._most_events, self._events_max * 2)
+        for kind in self.stepper.compiled:
+            if (complaint := kind.complaint()) is not None:
+                _log.warning("%s", complaint)
         if len(commit.letters) > LETTERS_LOGGED:
             _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:

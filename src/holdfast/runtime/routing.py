@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Sequence
-from typing import cast
+from itertools import compress
+from typing import NamedTuple, TypeVar, cast
 
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
 from holdfast.errors import Busy, Rescaling, TryAgain
@@ -16,56 +17,125 @@ from holdfast.stepping.rows import select
 RETRY_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1)
 _ROUTES_MAX = 1_000_000
 
+T = TypeVar("T")
+
+
+class Share(NamedTuple):
+    """The rows of a send that go to one partition."""
+
+    partition: int
+    flags: bytes | None  # one per row, 1 for those that go there; None: all of them do
+
+    def of(self, rows: Sequence[T]) -> Sequence[T]:
+        return rows if self.flags is None else list(compress(rows, self.flags))
+
+
+class _Routes:
+    """Where keys live in one layout. Partitions are given as bytes, so that a send is split by
+    looking at each of its keys once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.numbers = list(layout.numbers)
+        self._known: dict[str, int] = {}
+        self._wanted = [
+            bytes(index == wanted for index in range(256)) for wanted in range(len(self.numbers))
+        ]
+
+    def of(self, keys: Sequence[str]) -> bytes:
+        """For each key the index of its partition. New keys are checked first."""
+        known = self._known
+        try:
+            return bytes(map(known.__getitem__, keys))
+        except (KeyError, TypeError):
+            for key in keys:
+                check_key(key)
+        first = self.numbers[0]
+        found = bytes([self.layout.partition_of(key) - first for key in keys])
+        if len(known) + len(keys) > _ROUTES_MAX:
+            known.clear()
+        known.update(zip(keys, found, strict=True))
+        return found
+
+    def shares(self, keys: Sequence[str]) -> list[Share]:
+        indexes = self.of(keys)
+        owners = sorted(set(indexes))
+        if len(owners) == 1:
+            return [Share(self.numbers[owners[0]], None)]
+        return [Share(self.numbers[i], indexes.translate(self._wanted[i])) for i in owners]
+
 
 class Group:
-    """Sends of several threads to one inbox that share a transaction."""
+    """Sends of several threads to one inbox that share a transaction.
+
+    One of those who wait leads: it appends what all of them have brought, tells each its result,
+    and hands the lead to the first who has come meanwhile. Whoever has its result is off at once;
+    behind a lock that the next leader holds it would wait for one sync more, and bring its next
+    send too late for that one.
+    """
 
     def __init__(self, engine: Engine, partition: int) -> None:
         self._engine = engine
         self._partition = partition
+        self._lock = threading.Lock()  # for the two below, never held for long
         self._queue: list[_Waiting] = []
-        self._queueing = threading.Lock()
-        self._turn = threading.Lock()
+        self._leader: _Waiting | None = None
 
     def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
-        waiting = self._queue_up(parcel)
-        with self._turn:
+        waiting = _Waiting(parcel)
+        with self._lock:
+            self._queue.append(waiting)
+            if self._leader is None:
+                self._lead(waiting)
+        try:
+            waiting.called.acquire()
             if waiting.result is None:
-                self._append_all(wait_seconds)
+                self._append_all(waiting, wait_seconds)
+        finally:
+            self._leave(waiting)
         if isinstance(waiting.result, Taken):
             return waiting.result
         raise waiting.result or Busy("the append was interrupted: try again")
 
-    def _queue_up(self, parcel: Parcel) -> _Waiting:
-        waiting = _Waiting(parcel)
-        with self._queueing:
-            self._queue.append(waiting)
-        return waiting
+    def _lead(self, waiting: _Waiting) -> None:
+        self._leader = waiting
+        waiting.called.release()
 
-    def _append_all(self, wait_seconds: float) -> None:
-        with self._queueing:
+    def _leave(self, waiting: _Waiting) -> None:
+        with self._lock:
+            if waiting in self._queue:
+                self._queue.remove(waiting)  # interrupted before anybody has appended it
+            if self._leader is waiting:
+                self._leader = None
+                if self._queue:
+                    self._lead(self._queue[0])
+
+    def _append_all(self, leader: _Waiting, wait_seconds: float) -> None:
+        with self._lock:
             batch, self._queue = self._queue, []
         results: Sequence[Taken | Exception]
+        # Ours alone is an interruption such as Ctrl-C; the others have to try again.
+        results = [Busy("another thread's append was interrupted: try again")] * len(batch)
         try:
             parcels = [waiting.parcel for waiting in batch]
             results = self._engine.append(self._partition, parcels, wait_seconds)
         except Exception as error:
             results = [error] * len(batch)
-        except BaseException:
-            # Ours alone, such as Ctrl-C; the others have to try again.
-            for waiting in batch:
-                waiting.result = Busy("another thread's append was interrupted: try again")
-            raise
-        for waiting, result in zip(batch, results, strict=True):
-            waiting.result = result
+        finally:
+            for waiting, result in zip(batch, results, strict=True):
+                waiting.result = result
+                if waiting is not leader:
+                    waiting.called.release()
 
 
 class _Waiting:
-    __slots__ = ("parcel", "result")
+    __slots__ = ("called", "parcel", "result")
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
         self.result: Taken | Exception | None = None
+        self.called = threading.Lock()  # free once it has its result, or has to lead
+        self.called.acquire()
 
 
 class Router:
@@ -81,34 +151,18 @@ class Router:
         self._look_at_layout()
 
     def _look_at_layout(self) -> None:
-        # In this order: whoever finds the new routes finds the new layout too.
-        self.layout: Layout = self._engine.catalog.layout
-        self._routes: dict[str, int] = {}
+        self._routes = _Routes(self._engine.catalog.layout)
+
+    @property
+    def layout(self) -> Layout:
+        return self._routes.layout
 
     def partition_of(self, key: str) -> int:
-        return self.partitions_of((key,))[0]
+        return self._routes.shares((key,))[0].partition
 
-    def partitions_of(self, keys: Sequence[str]) -> list[int]:
-        """Where each key lives. Known keys cost one look-up; new ones are checked first."""
-        routes = self._routes
-        try:
-            return [routes[key] for key in keys]
-        except (KeyError, TypeError):
-            for key in keys:
-                check_key(key)
-        found = [self.layout.partition_of(key) for key in keys]
-        if len(routes) + len(keys) > _ROUTES_MAX:
-            routes.clear()
-        routes.update(zip(keys, found, strict=True))
-        return found
-
-    def split(self, keys: Sequence[str]) -> dict[int, Sequence[int]]:
+    def split(self, keys: Sequence[str]) -> list[Share]:
         """Which of the rows go to which partition, by their keys."""
-        numbers = self.partitions_of(keys)
-        return {
-            number: [i for i, n in enumerate(numbers) if n == number]
-            for number in sorted(set(numbers))
-        }
+        return self._routes.shares(keys)
 
     def append(
         self, partition: int, parcel: Parcel, timeout: float, *, moves: bool = True
@@ -149,13 +203,13 @@ class Router:
 
     def _split_again(self, parcel: Parcel) -> list[tuple[int, Parcel]]:
         """One parcel for each partition that owns some of its keys now, under the same numbers."""
-        members = self.split(cast(list[str], parcel.frame.values("key")))
-        return [(number, _part(parcel, rows)) for number, rows in members.items()]
+        shares = self.split(cast(list[str], parcel.frame.values("key")))
+        return [(share.partition, _part(parcel, share)) for share in shares]
 
 
-def _part(parcel: Parcel, rows: Sequence[int]) -> Parcel:
-    if len(rows) == parcel.frame.count:
+def _part(parcel: Parcel, share: Share) -> Parcel:
+    if share.flags is None:
         return parcel
-    frame = select(parcel.frame, rows)
-    seqs = [parcel.seqs[i] for i in rows] if parcel.source is not None else parcel.seqs
+    frame = select(parcel.frame, share.of(range(parcel.frame.count)))
+    seqs = share.of(parcel.seqs) if parcel.source is not None else parcel.seqs
     return dataclasses.replace(parcel, frame=frame, encoded=frame.encode(), seqs=seqs)

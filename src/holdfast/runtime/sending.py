@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW
+from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
 from holdfast.errors import TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
@@ -15,10 +15,16 @@ from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
-from holdfast.runtime.routing import Router
+from holdfast.model.layout import Slot
+from holdfast.runtime.columns import layout_of, need_numpy
+from holdfast.runtime.routing import Router, Share
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
+
+if TYPE_CHECKING:
+    from holdfast.runtime.columnar import Target
+    from holdfast.runtime.prepared import Keys
 
 EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
 FRAME_BYTES_MAX = 64 * 1024 * 1024
@@ -35,22 +41,43 @@ class Receipt(NamedTuple):
     repeats: int = 0  # how many of them were known already, by source and number
 
 
+class Batch(Protocol):
+    """The events of one send, and how they are recognised when they are sent again.
+
+    The very same events, not equal ones: two equal ticks are two ticks.
+    """
+
+    def __len__(self) -> int: ...
+    def memory(self) -> object: ...
+    def is_remembered(self, memory: object) -> bool: ...
+
+
+class RowBatch:
+    def __init__(self, rows: Sequence[tuple[object, ...]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def memory(self) -> object:
+        return list(self._rows)
+
+    def is_remembered(self, memory: object) -> bool:
+        return (
+            isinstance(memory, list)
+            and len(memory) == len(self._rows)
+            and all(
+                a[-1] is b[-1] and a[:-1] == b[:-1] for a, b in zip(self._rows, memory, strict=True)
+            )
+        )
+
+
 class Unfinished(NamedTuple):
     """A send without a source that failed, although a part of it may be stored."""
 
-    rows: list[tuple[object, ...]]
+    memory: object
     first: int
     since: float
-
-    def is_repeated_by(self, rows: Sequence[tuple[object, ...]], now: float) -> bool:
-        """The very same events, not equal ones: two equal ticks are two ticks."""
-        return (
-            len(rows) == len(self.rows)
-            and now - self.since < ANONYMOUS_SECONDS / 2
-            and all(
-                a[-1] is b[-1] and a[:-1] == b[:-1] for a, b in zip(rows, self.rows, strict=True)
-            )
-        )
 
 
 class Courier(Generic[R]):
@@ -74,18 +101,33 @@ class Courier(Generic[R]):
         previous: int | None = None,
         asks: bool = False,
     ) -> Receipt:
-        if not rows:
+        if rows:
+            check_numbers(first_seq, previous, event_time)
+
+        def parcels(name: str, first: int) -> list[tuple[int, Parcel]]:
+            return self._parcels(rows, name, first, event_time, previous, asks)
+
+        return self.deliver(RowBatch(rows), parcels, source, first_seq, timeout, asks=asks)
+
+    def deliver(
+        self,
+        batch: Batch,
+        parcels: Callable[[str, int], list[tuple[int, Parcel]]],
+        source: str | None,
+        first_seq: int | None,
+        timeout: float,
+        *,
+        asks: bool = False,
+    ) -> Receipt:
+        """Number the batch and append its parcels, which are made before any is appended."""
+        if not len(batch):
             return Receipt(())
-        if len(rows) > EVENTS_PER_SEND_MAX:
-            raise UsageError(
-                f"{len(rows):,} events in one send: send at most {EVENTS_PER_SEND_MAX:,} at once"
-            )
-        check_numbers(first_seq, previous, event_time)
-        name, first, own = self._number(rows, source, first_seq)
+        check_count(len(batch))
+        name, first, own = self._number(batch, source, first_seq)
         positions: dict[int, int] = {}
         repeats = 0
         try:
-            for partition, parcel in self._parcels(rows, name, first, event_time, previous, asks):
+            for partition, parcel in parcels(name, first):
                 repeats += parcel.frame.count
                 for number, taken in self._router.append(partition, parcel, timeout):
                     if asks and not taken.new:
@@ -94,18 +136,18 @@ class Courier(Generic[R]):
                     repeats -= taken.new
         except TryAgain:
             if own and not asks:  # a question that is asked again is another one
-                self._remember(rows, first)
+                self._remember(batch, first)
             raise
         return Receipt(tuple(positions.items()), repeats)
 
-    def _remember(self, rows: Sequence[R], first: int) -> None:
+    def _remember(self, batch: Batch, first: int) -> None:
         """A part may be stored: the same events sent again soon are a retry, with their numbers."""
+        unfinished = Unfinished(batch.memory(), first, self._router.world.monotonic())
         with self._numbering:
-            unfinished = Unfinished(list(rows), first, self._router.world.monotonic())
             self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS :], unfinished]
 
     def _number(
-        self, rows: Sequence[R], source: str | None, first_seq: int | None
+        self, batch: Batch, source: str | None, first_seq: int | None
     ) -> tuple[str, int, bool]:
         if source is not None:
             check_source(source)
@@ -118,12 +160,13 @@ class Courier(Generic[R]):
         if first_seq is not None:
             raise UsageError("a sequence number without a source: give source=… too")
         with self._numbering:
+            recent = self._router.world.monotonic() - ANONYMOUS_SECONDS / 2
             for unfinished in self._unfinished:
-                if unfinished.is_repeated_by(rows, self._router.world.monotonic()):
+                if unfinished.since > recent and batch.is_remembered(unfinished.memory):
                     self._unfinished.remove(unfinished)
                     return self._source, unfinished.first, True
             first = self._next
-            self._next += len(rows)
+            self._next += len(batch)
             return self._source, first, True
 
     def _parcels(
@@ -146,6 +189,7 @@ class Sending(Courier[Row]):
         super().__init__(router)
         self._fleet = fleet
         self._codebook = codebook
+        self._layouts: dict[type[Event], tuple[int, tuple[Slot, ...]]] = {}
 
     def _parcels(
         self,
@@ -157,38 +201,81 @@ class Sending(Courier[Row]):
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
         try:
-            agents, keys, events = zip(*rows, strict=True)
+            agents = {agent for agent, _, _ in rows}
+            keys = [key for _, key, _ in rows]
+            events = [event for _, _, event in rows]
         except (TypeError, ValueError):
             raise UsageError("send_many takes rows of (Agent, key, event)") from None
-        names = self._names(agents, events)
+        names = {agent: self.name_of(agent) for agent in agents}
+        self._check_classes(events)
+        # Most sends are for one class of agents: then its name is not spelled out row by row.
+        only = names.popitem()[1] if len(names) == 1 else None
         parcels = []
-        for number, members in self._router.split(keys).items():
-            whole = len(members) == len(rows)
-            seqs = numbered(first, members, whole)
+        for share in self._router.split(keys):
+            own = share.of(keys)
+            seqs = numbered(first, len(rows), share)
             frame = event_frame(
-                names if whole else [names[i] for i in members],
-                keys if whole else [keys[i] for i in members],
-                events if whole else [events[i] for i in members],
+                only or [names[agent] for agent, _, _ in share.of(rows)],
+                own,
+                share.of(events),
                 self._codebook,
                 source=source,
                 seqs=seqs,
-                event_times=None if event_time is None else [event_time] * len(members),
-                previous=None if previous is None else [previous] * len(members),
+                event_times=None if event_time is None else [event_time] * len(own),
+                previous=None if previous is None else [previous] * len(own),
                 asks=asks,
             )
-            parcels.append((number, make_parcel(frame, source, seqs)))
+            parcels.append((share.partition, make_parcel(frame, source, seqs)))
         return parcels
 
-    def _names(self, agents: Sequence[type[Agent]], events: Sequence[Event]) -> list[str]:
-        names = {agent: self.name_of(agent) for agent in set(agents)}
+    def send_columns(
+        self,
+        agent: type[Agent],
+        event: type[Event],
+        keys: Keys,
+        columns: Mapping[str, object],
+        source: str | None,
+        first_seq: int | None,
+        timeout: float,
+        event_time: object,
+    ) -> Receipt:
+        need_numpy()
+        from holdfast.runtime.columnar import ColumnBatch, check_keys
+
+        name = self.name_of(agent)
+        check_keys(keys, agent)
+        check_count(len(keys))
+        check_numbers(first_seq, None, None)
+        batch = ColumnBatch(self._target(name, event), keys, columns, event_time)
+
+        def parcels(name: str, first: int) -> list[tuple[int, Parcel]]:
+            made = batch.frames(self._router.layout, name, first)
+            return [(number, make_parcel(frame, name, seqs)) for number, frame, seqs in made]
+
+        return self.deliver(batch, parcels, source, first_seq, timeout)
+
+    def _target(self, agent: str, event: type[Event]) -> Target:
+        from holdfast.runtime.columnar import Target
+
+        if not (isinstance(event, type) and issubclass(event, Event)):
+            raise UsageError(f"{shortened(event)} is no class of events: name one")
+        self.check_event(event)
+        known = self._layouts.get(event)
+        if known is None:
+            known = self._layouts[event] = self._codebook.id_of(event), layout_of(event)
+        return Target(agent, event, *known)
+
+    def _check_classes(self, events: Sequence[Event]) -> None:
         for event in set(map(type, events)):
             if not issubclass(event, Event):
                 given = next(each for each in events if type(each) is event)
                 raise UsageError(f"{shortened(given)} is no Event: send an instance of one")
-            if self._fleet.events.get(event.__name__) is not event:
-                known = ", ".join(sorted(self._fleet.events.keys() - {CallFailed.__name__}))
-                raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
-        return [names[agent] for agent in agents]
+            self.check_event(event)
+
+    def check_event(self, event: type[Event]) -> None:
+        if self._fleet.events.get(event.__name__) is not event:
+            known = ", ".join(sorted(self._fleet.events.keys() - {CallFailed.__name__}))
+            raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
 
     def name_of(self, agent: type[Agent]) -> str:
         name = getattr(agent, "__name__", repr(agent))
@@ -198,9 +285,16 @@ class Sending(Courier[Row]):
         return name
 
 
-def numbered(first: int, members: Sequence[int], whole: bool) -> range | list[int]:
-    """The sequence numbers of some rows of a send whose first row has number `first`."""
-    return range(first, first + len(members)) if whole else [first + i for i in members]
+def numbered(first: int, count: int, share: Share) -> range | Picked:
+    """The sequence numbers of a share of a send whose `count` rows have numbers from `first` on."""
+    return range(first, first + count) if share.flags is None else Picked(first, share.flags)
+
+
+def check_count(events: int) -> None:
+    if events > EVENTS_PER_SEND_MAX:
+        raise UsageError(
+            f"{events:,} events in one send: send at most {EVENTS_PER_SEND_MAX:,} at once"
+        )
 
 
 def check_numbers(seq: object, previous: object, event_time: object) -> None:

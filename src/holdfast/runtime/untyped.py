@@ -139,19 +139,20 @@ class UntypedSending(Courier[Address]):
             self._names.check_agent(agent)
         packed = [self._names.pack(row.event, row.values) for row in rows]
         parcels = []
-        for number, members in self._router.split([row.key for row in rows]).items():
-            seqs = numbered(first, members, len(members) == len(rows))
+        for share in self._router.split([row.key for row in rows]):
+            own, events = share.of(rows), share.of(packed)
+            seqs = numbered(first, len(rows), share)
             frame = external_frame(
-                [rows[i].agent for i in members],
-                [rows[i].key for i in members],
-                raw_payload([packed[i][0] for i in members], [packed[i][1] for i in members]),
+                [row.agent for row in own],
+                [row.key for row in own],
+                raw_payload([schema for schema, _ in events], [row for _, row in events]),
                 source=source,
                 seqs=seqs,
-                event_times=None if event_time is None else [event_time] * len(members),
-                previous=None if previous is None else [previous] * len(members),
+                event_times=None if event_time is None else [event_time] * len(own),
+                previous=None if previous is None else [previous] * len(own),
                 asks=asks,
             )
-            parcels.append((number, make_parcel(frame, source, seqs)))
+            parcels.append((share.partition, make_parcel(frame, source, seqs)))
         return parcels
 
 

@@ -13,6 +13,7 @@ from holdfast.engine.port import Engine, Granted
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.kernels import kernels_of
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.schemas import agree, states_in_use
 
@@ -37,6 +38,7 @@ class Worker:
         self._clock = clock
         self._called = called
         self._codebook, self._generation = agree(fleet, engine.catalog, states_in_use(engine))
+        self._kernels = kernels_of(fleet)
         self.partitions: dict[int, Partition] = {}
         self.fenced: dict[int, str] = {}
         self.alarms: dict[int, str] = {}
@@ -69,7 +71,13 @@ class Worker:
             if isinstance(change, Granted):
                 claim = change.claim
                 self.partitions[claim.partition] = Partition(
-                    claim, self._engine, self._fleet, self._codebook, self._clock, self._called
+                    claim,
+                    self._engine,
+                    self._fleet,
+                    self._codebook,
+                    self._clock,
+                    self._called,
+                    self._kernels,
                 )
             else:
                 self.partitions.pop(change.partition, None)
@@ -95,5 +103,6 @@ class Worker:
             if partition.folding:
                 subject = getattr(partition.stepper.context, "_subject", None)
                 version = getattr(subject, "version", 0)
-                return partition.position, id(subject), version, partition.stepper.tries
+                inside = [int(kind.controls[0]) for kind in partition.stepper.compiled]
+                return partition.position, id(subject), version, partition.stepper.tries, inside
         return None

@@ -63,7 +63,7 @@ class CarefulFold:
                 )
                 cell = self._cell(inputs.agents[i], key)
                 if inputs.calls is None or self._close(cell, inputs.calls[i], held.event):
-                    self._deliver(cell, held)
+                    self.deliver(cell, held)
             self.position = position + 1
 
     def _cell(self, agent: str, key: str) -> Cell:
@@ -73,7 +73,7 @@ class CarefulFold:
                 f"an input for {agent}/{key}, but this program has no agent {agent}: run the newer "
                 "code that defines it"
             )
-        cell = kind.cells.get(key) or kind.paused.get(key)
+        cell = kind.find(key)
         if cell is None:
             # Versions of agents that expire start at the clock, so that one born again under an
             # old key never gives out an id twice.
@@ -95,15 +95,13 @@ class CarefulFold:
         return True
 
     def _touch(self, cell: Cell) -> None:
-        if cell.batch != self.stepper.batch:
-            cell.batch = self.stepper.batch
-            self.stepper.touched.append(cell)
+        cell.kind.touch(cell, self.stepper.batch, self.stepper.touched)
         cell.kind.place(cell)
         if cell.kind.expire_after is not None:
             self.gone.pop((cell.agent_name, cell.key), None)  # born again
             self.stepper.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
 
-    def _deliver(self, cell: Cell, held: Held) -> None:
+    def deliver(self, cell: Cell, held: Held) -> None:
         if cell.extras is not None and cell.extras.paused:
             self._hold(cell, held)
             return
@@ -310,7 +308,7 @@ class CarefulFold:
         assert isinstance(event, Event)
         sender = Sender(*letter.sender) if letter.sender else None
         held = Held(event, self.position, letter.event_time, sender, letter.hops, -1)
-        self._deliver(cell, held)
+        self.deliver(cell, held)
 
     # Timers and expiry: inputs that come from no inbox.
 
@@ -357,7 +355,7 @@ class CarefulFold:
         fired = Fired(self.position, agent, key, name, timer.due, now, timer.event, again)
         self.fired.append(fired)
         self._touch(cell)
-        self._deliver(cell, Held(timer.event, self.position, timer.due, None, 0, -1))
+        self.deliver(cell, Held(timer.event, self.position, timer.due, None, 0, -1))
 
     def _expire(self, entry: Entry, now: float) -> None:
         cell = entry.cell

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
@@ -113,6 +113,8 @@ def without_asks(extras: bytes) -> bytes:
 class Kind:
     """One class of agents and its cells. Paused agents stand apart, so the fast path skips them."""
 
+    compiled = False
+
     def __init__(self, cls: type[Agent], codebook: Codebook) -> None:
         self.cls = cls
         self.definition = cls.__holdfast__
@@ -125,6 +127,24 @@ class Kind:
         self.schema = codebook.id_of(cls)
         self.cells: dict[str, Cell] = {}
         self.paused: dict[str, Cell] = {}
+
+    def find(self, key: str) -> Cell | None:
+        return self.cells.get(key) or self.paused.get(key)
+
+    def record(self, key: str) -> Record | None:
+        """An agent as committed."""
+        cell = self.find(key)
+        return None if cell is None else cell.saved
+
+    def records(self) -> Iterator[Record]:
+        for cells in (self.cells, self.paused):
+            yield from (cell.saved for cell in cells.values() if cell.saved is not None)
+
+    def touch(self, cell: Cell, batch: int, touched: list[Cell]) -> None:
+        """It has changed: the commit of this batch stores it."""
+        if cell.batch != batch:
+            cell.batch = batch
+            touched.append(cell)
 
     def place(self, cell: Cell) -> None:
         """Put a cell where it belongs now; one that was never committed and is new, nowhere."""
@@ -145,6 +165,7 @@ class Cell:
         "extras",
         "key",
         "kind",
+        "row",
         "saved",
         "updated",
         "version",
@@ -155,6 +176,7 @@ class Cell:
         self.agent_name = kind.name
         self.key = key
         self.saved = saved
+        self.row = -1  # of a compiled agent: where it stands in its table
         self.batch = -1
         self.agent: Agent | None = None  # decoded when it is first needed
         self.restore(born_version)

@@ -16,6 +16,7 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
 from holdfast.model.schema import RowReader, Schema
+from holdfast.stepping.shape import Shape, shape_of
 
 EVENT_BYTES_MAX = 1024 * 1024
 _encoder = msgspec.msgpack.Encoder()
@@ -47,6 +48,7 @@ class Codebook:
         self._register = register
         self._ids: dict[type, int] = {}
         self._readers: dict[int, RowReader[object]] = {}
+        self._shapes: dict[type, Shape | None] = {}
 
     def learn(self, stored: Mapping[int, Schema]) -> None:
         self._stored.update(stored)
@@ -116,15 +118,25 @@ class Codebook:
         return self._fleet.agents.get(stored.name)
 
     def pack(self, rows: Sequence[object], cls: type) -> bytes:
-        """Rows of one class as a msgpack array, checked by reading them back."""
+        """Rows of one class as a msgpack array, checked by reading them back where they need it."""
         try:
             packed = _encoder.encode(rows)
-            self.reader_of(self.id_of(cls)).rows(packed)
+            reader, shape = self.reader_of(self.id_of(cls)), self._shape_of(cls)
+            if shape is None or not shape.fits(packed, len(rows)):
+                reader.rows(packed)
         except (*type_error, DamagedData) as error:
             raise UsageError(f"{cls.__name__}: {first_misfit(rows, cls, error)}") from None
         if len(packed) > EVENT_BYTES_MAX:
             _check_sizes(rows, cls)
         return packed
+
+    def _shape_of(self, cls: type) -> Shape | None:
+        try:
+            return self._shapes[cls]
+        except KeyError:
+            schema: Schema = cls.__holdfast__.schema  # type: ignore[attr-defined]
+            shape = self._shapes[cls] = shape_of(cls, schema)
+            return shape
 
     def pack_one(self, row: object) -> bytes:
         return _encoder.encode(row)

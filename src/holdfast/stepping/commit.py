@@ -11,22 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.model.context import LogLine
-
-
-class Record(NamedTuple):
-    """An agent as stored. `version` counts its events; a gone agent has an empty state."""
-
-    agent: str
-    key: str
-    version: int
-    schema: int
-    state: bytes
-    extras: bytes
-    updated: float
-
-    @property
-    def gone(self) -> bool:
-        return not self.state
+from holdfast.stepping.blocks import Block, records_in
+from holdfast.stepping.record import Record as Record  # noqa: PLC0414 (everybody finds it here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +122,7 @@ class CommitNote(NamedTuple):
     sent: int = 0
     letters: int = 0
     condemned: str = ""  # why its one input was not run: it had ended its worker
+    in_blocks: int = 0  # so many of the agents that changed stood in blocks
 
 
 @dataclass(slots=True)
@@ -143,7 +130,8 @@ class Commit:
     before: Head
     head: Head
     records: list[Record] = field(default_factory=list)
-    delta: bytes = b""
+    blocks: list[Block] = field(default_factory=list)  # of other agents than `records`
+    delta: bytes = b""  # both, encoded
     outgoing: list[Outgoing] = field(default_factory=list)
     sent_next: dict[int, int] = field(default_factory=dict)
     issued: Issued | None = None
@@ -157,6 +145,11 @@ class Commit:
     undone: list[Undone] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     condemned: str = ""
+
+    @property
+    def changed(self) -> list[Record]:
+        """Every agent that changed. Blocks are taken apart for it: look once."""
+        return [*self.records, *(record for block in self.blocks for record in records_in(block))]
 
     @property
     def note(self) -> CommitNote | None:
@@ -175,6 +168,7 @@ class Commit:
             sent=sum([out.count for out in self.outgoing]),
             letters=len(self.letters),
             condemned=self.condemned,
+            in_blocks=sum(block.count for block in self.blocks),
         )
 
     @property
@@ -187,4 +181,4 @@ class Commit:
     @property
     def empty(self) -> bool:
         """Nothing to write: no input was taken and nothing needs clearing."""
-        return self.head == self.before and not (self.records or self.relayed)
+        return self.head == self.before and not (self.records or self.blocks or self.relayed)

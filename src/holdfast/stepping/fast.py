@@ -50,30 +50,50 @@ def run(stepper: Stepper, inputs: Inputs, now: float) -> None:
 
 def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -> None:
     """The hot loop: one dictionary look-up, one call and little else per event."""
-    cells, routes, batch, touched = kind.cells, kind.routes, stepper.batch, stepper.touched
-    last_type: type[Event] | None = None
-    always: HandlerFunction | None = None
-    for key, event in zip(inputs.keys, snapshots(inputs.events), strict=True):
-        event_type = type(event)
-        if event_type is not last_type:
-            last_type = event_type
-            route = routes.get(event_type)
-            always = route.always if route is not None else None
-        cell = cells.get(key)
-        agent = cell.agent if cell is not None else None
-        handler = always
-        if cell is None or agent is None or handler is None:
+    classes = set(map(type, inputs.events))
+    events = snapshots(inputs.events, classes)
+    always = {cls: route.always for cls in classes if (route := kind.routes.get(cls))}
+    handler = next(iter(always.values()), None)
+    if len(classes) > 1 or handler is None:
+        _run_mixed(stepper, kind, inputs.keys, events, always, context)
+        return
+    cells, batch, touch = kind.cells, stepper.batch, stepper.touched.append
+    for key, cell, event in zip(inputs.keys, map(cells.get, inputs.keys), events, strict=True):
+        if cell is None:
+            cell = cells[key] = _meet(kind, key)
+        if cell.batch != batch:
+            cell.batch = batch
+            touch(cell)
+        cell.version += 1
+        context._subject = cell
+        agent = cell.agent
+        handler(cell.wake() if agent is None else agent, event, context)
+
+
+def _run_mixed(
+    stepper: Stepper,
+    kind: Kind,
+    keys: Sequence[str],
+    events: Sequence[Event],
+    always: dict[type[Event], HandlerFunction | None],
+    context: Context,
+) -> None:
+    """Several classes of events, or such as have different handlers in different modes."""
+    cells, batch, touch = kind.cells, stepper.batch, stepper.touched.append
+    for key, cell, event in zip(keys, map(cells.get, keys), events, strict=True):
+        handler = always.get(type(event))
+        if cell is None or handler is None:
             cell = cell or _meet(kind, key)
-            agent = cell.wake()
             handler = _choose(kind, cell, event)
             if handler is None:
                 continue
         if cell.batch != batch:
             cell.batch = batch
-            touched.append(cell)
+            touch(cell)
         cell.version += 1
         context._subject = cell
-        handler(agent, event, context)
+        agent = cell.agent
+        handler(cell.wake() if agent is None else agent, event, context)
 
 
 def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.errors import DamagedData, NewerFormat
+from holdfast.stepping import fields
 
 MAGIC = b"HFRM"
 VERSION = 1
@@ -24,6 +25,15 @@ _HEAD = struct.Struct("<4sBII")
 _CRC = struct.Struct("<I")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.decode
+# What reading a column raises when its bytes are not what they should be.
+UNREADABLE = (
+    msgspec.DecodeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    struct.error,
+)
 _unpack_directory = msgspec.msgpack.Decoder(list[tuple[str, str, int]]).decode
 
 
@@ -65,7 +75,12 @@ def codes(values: Sequence[Hashable]) -> Column:
     if len(table) > 255:
         return rows(values)
     code_of = {value: code for code, value in enumerate(table)}
-    return Column("codes", _pack([table, bytes([code_of[value] for value in values])]))
+    return coded(table, bytes([code_of[value] for value in values]))
+
+
+def coded(table: Sequence[Hashable], places: bytes) -> Column:
+    """The same from the place of every row's value in the table."""
+    return Column("codes", _pack([table, places]))
 
 
 def opaque(data: bytes) -> Column:
@@ -97,22 +112,42 @@ class Frame:
             return default
         return self._expand(name, column, 1)[0]
 
+    def expand(self, name: str, count: int) -> list[object]:
+        """The values of a column that has not one per row, but `count` of them."""
+        return self._expand(name, self.column(name), count)
+
     def values(self, name: str) -> list[object] | None:
         """One value per row, or None where the frame has no such column."""
         column = self.columns.get(name)
         return None if column is None else self._expand(name, column, self.count)
 
-    def opaque(self, name: str) -> bytes:
+    def cut(self, name: str, count: int, chosen: Sequence[int]) -> Column:
+        """Some values of a column that has `count` of them."""
+        column = self.column(name)
+        if column.kind in ("const", "opaque"):
+            return column
+        if column.kind not in fields.KINDS:
+            values = self._expand(name, column, count)
+            return rows([values[row] for row in chosen])
+        try:
+            return Column(column.kind, fields.cut(*column, count, chosen))
+        except UNREADABLE as error:
+            raise DamagedData(f"column {name!r} cannot be read: {error}") from error
+
+    def column(self, name: str) -> Column:
         if name not in self.columns:
             raise DamagedData(
                 f"a frame lacks its column {name!r}: it has {', '.join(self.columns)}"
             )
-        return self.columns[name].data
+        return self.columns[name]
+
+    def opaque(self, name: str) -> bytes:
+        return self.column(name).data
 
     def _expand(self, name: str, column: Column, count: int) -> list[object]:
         try:
             values = _values(column, count)
-        except (msgspec.DecodeError, TypeError, ValueError, IndexError, OverflowError) as error:
+        except UNREADABLE as error:
             raise DamagedData(f"column {name!r} cannot be read: {error}") from error
         if values is None:
             raise DamagedData(
@@ -125,8 +160,11 @@ class Frame:
     def encode(self) -> bytes:
         directory = _pack([(name, c.kind, len(c.data)) for name, c in self.columns.items()])
         head = _HEAD.pack(MAGIC, VERSION, self.count, len(directory))
-        body = b"".join((head, directory, *(c.data for c in self.columns.values())))
-        return body + _CRC.pack(zlib.crc32(body))
+        parts = [head, directory, *(c.data for c in self.columns.values())]
+        checksum = 0
+        for part in parts:  # one by one: a large frame is copied once
+            checksum = zlib.crc32(part, checksum)
+        return b"".join((*parts, _CRC.pack(checksum)))
 
     @classmethod
     def decode(cls, buffer: bytes) -> Frame:
@@ -164,11 +202,9 @@ def _values(column: Column, count: int) -> list[object] | None:
     if kind == "sequence":
         first = _unpack(data)
         return list(range(first, first + count))
-    if kind == "i64":
-        return list(array("q", data))
-    if kind == "f64":
-        return list(array("d", data))
     if kind == "codes":
         table, coded = _unpack(data)
         return [table[code] for code in coded]
+    if kind in fields.KINDS:
+        return fields.expand(kind, data, count)
     return None

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from functools import cached_property
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from holdfast.model.context import Sender
 from holdfast.model.event import Event
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Column, Frame, codes, const, floats, integers, rows, sequence
-from holdfast.stepping.rows import payload, read_payload
+from holdfast.stepping.rows import distinct_schemas, payload, read_payload
 
 T = TypeVar("T")
 
@@ -38,61 +39,229 @@ class Answered(NamedTuple):
     digest: str
 
 
-@dataclass(slots=True)
 class Inputs:
-    first: int
-    stamp: float
-    origin: str
-    agents: list[str]
-    agent: str | None  # set when all rows are for one class of agents
-    keys: list[str]
-    events: list[Event]
-    event_times: list[float] | None = None
-    senders: list[Sender] | None = None
-    hops: list[int] | None = None
-    asks: bool = False
-    commands: list[list[object]] | None = None
-    calls: list[Answered] | None = None  # of replies
+    """What one frame holds, or a part of it.
+
+    Of a frame, `frame` has the columns, and `start` and `stop` say which rows are meant. Lists are
+    made when they are asked for: whoever works on columns never asks.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        stamp: float,
+        origin: str,
+        agents: list[str],
+        agent: str | None,  # set when all rows are for one class of agents
+        keys: list[str],
+        events: list[Event],
+        event_times: list[float] | None = None,
+        senders: list[Sender] | None = None,
+        hops: list[int] | None = None,
+        asks: bool = False,
+        commands: list[list[object]] | None = None,
+        calls: list[Answered] | None = None,  # of replies
+    ) -> None:
+        rows = _Given(agents, keys, events, event_times, senders, hops, commands, calls)
+        self._set(first, stamp, origin, agent, asks, rows, 0, len(keys))
+
+    def _set(
+        self,
+        first: int,
+        stamp: float,
+        origin: str,
+        agent: str | None,
+        asks: bool,
+        rows: _Rows,
+        start: int,
+        stop: int,
+    ) -> Inputs:
+        self.first = first
+        self.stamp = stamp
+        self.origin = origin
+        self.agent = agent
+        self.asks = asks
+        self._rows = rows
+        self.start = start
+        self.stop = stop
+        return self
+
+    @classmethod
+    def of_frame(cls, stored: StoredFrame, frame: Frame, codebook: Codebook) -> Inputs:
+        origin = cast(str, frame.constant("origin"))
+        agent = cast("str | None", frame.constant("agent"))
+        asks = bool(frame.constant("asks", False))
+        rows = _Framed(frame, origin, codebook)
+        new = cls.__new__(cls)
+        return new._set(stored.first, stored.stamp, origin, agent, asks, rows, 0, frame.count)
+
+    @property
+    def frame(self) -> Frame | None:
+        return self._rows.frame
+
+    @property
+    def all_events(self) -> list[Event]:
+        """Of the whole frame, where this is a part of one."""
+        return self._rows.events
+
+    @cached_property
+    def agents(self) -> list[str]:
+        return self._cut(self._rows.agents)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return self._cut(self._rows.keys)
+
+    @cached_property
+    def events(self) -> list[Event]:
+        return self._cut(self._rows.events)
+
+    @cached_property
+    def event_times(self) -> list[float] | None:
+        return self._cut_some(self._rows.event_times)
+
+    @cached_property
+    def senders(self) -> list[Sender] | None:
+        return self._cut_some(self._rows.senders)
+
+    @cached_property
+    def hops(self) -> list[int] | None:
+        return self._cut_some(self._rows.hops)
+
+    @cached_property
+    def commands(self) -> list[list[object]] | None:
+        return self._cut_some(self._rows.commands)
+
+    @cached_property
+    def calls(self) -> list[Answered] | None:
+        return self._cut_some(self._rows.calls)
 
     @property
     def plain(self) -> bool:
         """Nothing differs from row to row but key and event."""
-        return (
-            self.agent is not None
-            and self.event_times is None
-            and self.senders is None
-            and self.hops is None
-            and not self.asks
-            and self.commands is None
-            and self.calls is None
-        )
+        return self.agent is not None and not self.asks and self._rows.plain
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return self.stop - self.start
 
     def part(self, start: int, stop: int) -> Inputs:
-        def cut(values: list[T] | None) -> list[T] | None:
-            return None if values is None else values[start:stop]
+        stop = max(start, min(stop, len(self)))
+        return self._view(self.first + start, self.start + start, self.start + stop)
 
+    def at(self, first: int) -> Inputs:
+        """The same rows at another position."""
+        return self._view(first, self.start, self.stop)
+
+    def with_commands(self, commands: list[list[object]]) -> Inputs:
         return Inputs(
-            first=self.first + start,
-            stamp=self.stamp,
-            origin=self.origin,
-            agents=self.agents[start:stop],
-            agent=self.agent,
-            keys=self.keys[start:stop],
-            events=self.events[start:stop],
-            event_times=cut(self.event_times),
-            senders=cut(self.senders),
-            hops=cut(self.hops),
-            asks=self.asks,
-            commands=cut(self.commands),
-            calls=cut(self.calls),
+            self.first,
+            self.stamp,
+            self.origin,
+            self.agents,
+            self.agent,
+            self.keys,
+            [],
+            commands=commands,
         )
+
+    def _view(self, first: int, start: int, stop: int) -> Inputs:
+        new = Inputs.__new__(Inputs)
+        return new._set(
+            first, self.stamp, self.origin, self.agent, self.asks, self._rows, start, stop
+        )
+
+    def _cut(self, values: list[T]) -> list[T]:
+        whole = self.start == 0 and self.stop == len(values)
+        return values if whole else values[self.start : self.stop]
+
+    def _cut_some(self, values: list[T] | None) -> list[T] | None:
+        return None if values is None else self._cut(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Rows that are lists already."""
+
+    agents: list[str]
+    keys: list[str]
+    events: list[Event]
+    event_times: list[float] | None
+    senders: list[Sender] | None
+    hops: list[int] | None
+    commands: list[list[object]] | None
+    calls: list[Answered] | None
+    frame: None = None
+
+    @property
+    def plain(self) -> bool:
+        varying = (self.event_times, self.senders, self.hops, self.commands, self.calls)
+        return all(values is None for values in varying)
+
+
+class _Framed:
+    """Rows of a frame, each column made into a list once, for all parts."""
+
+    def __init__(self, frame: Frame, origin: str, codebook: Codebook) -> None:
+        self.frame = frame
+        self._origin = origin
+        self._codebook = codebook
+
+    @property
+    def plain(self) -> bool:
+        return self._origin == "external" and "event_time" not in self.frame
+
+    @cached_property
+    def agents(self) -> list[str]:
+        return cast(list[str], self.frame.values("agent"))
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return cast(list[str], self.frame.values("key"))
+
+    @cached_property
+    def events(self) -> list[Event]:
+        if self._origin == "control":
+            return []
+        return cast(list[Event], read_payload(self.frame, self._codebook))
+
+    @cached_property
+    def event_times(self) -> list[float] | None:
+        return cast("list[float] | None", self.frame.values("event_time"))
+
+    @cached_property
+    def senders(self) -> list[Sender] | None:
+        if self._origin != "message":
+            return None
+        names = cast(list[str], self.frame.values("from_agent"))
+        keys = cast(list[str], self.frame.values("from_key"))
+        return [Sender(a, k) for a, k in zip(names, keys, strict=True)]
+
+    @cached_property
+    def hops(self) -> list[int] | None:
+        if self._origin != "message":
+            return None
+        return cast(list[int], self.frame.values("hops"))
+
+    @cached_property
+    def commands(self) -> list[list[object]] | None:
+        if self._origin != "control":
+            return None
+        return cast(list[list[object]], self.frame.values("command"))
+
+    @cached_property
+    def calls(self) -> list[Answered] | None:
+        if self._origin != "reply":
+            return None
+        names = ("call", "function", "arguments")
+        columns = [cast(list[str], self.frame.values(name)) for name in names]
+        return [Answered(*row) for row in zip(*columns, strict=True)]
+
+
+_Rows: TypeAlias = _Given | _Framed
 
 
 def event_frame(
-    agents: Sequence[str],
+    agents: str | Sequence[str],  # one name: all rows are for agents of that class
     keys: Sequence[str],
     events: Sequence[Event],
     codebook: Codebook,
@@ -117,7 +286,7 @@ def event_frame(
 
 
 def external_frame(
-    agents: Sequence[str],
+    agents: str | Sequence[str],  # one name: all rows are for agents of that class
     keys: Sequence[str],
     packed: dict[str, Column],
     *,
@@ -130,7 +299,7 @@ def external_frame(
     """The same from events that are packed already, as `payload` or `raw_payload` gives them."""
     columns: dict[str, Column] = {
         "origin": const("external"),
-        "agent": codes(agents),
+        "agent": const(agents) if isinstance(agents, str) else codes(agents),
         "key": rows(keys),
         "source": const(source),
         "seq": numbers(seqs),
@@ -188,34 +357,13 @@ def reply_frame(
 
 
 def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
+    """UnknownSchema for what this program has no class for: now, not when it is folded."""
     frame = Frame.decode(stored.frame)
-    agents = cast(list[str], frame.values("agent"))
-    only = cast("str | None", frame.constant("agent"))
-    codebook.need_agents(agents if only is None else (only,))
-    origin = cast(str, frame.constant("origin"))
-    inputs = Inputs(
-        first=stored.first,
-        stamp=stored.stamp,
-        origin=origin,
-        agents=agents,
-        agent=only,
-        keys=cast(list[str], frame.values("key")),
-        events=[],
-        event_times=cast("list[float] | None", frame.values("event_time")),
-        asks=bool(frame.constant("asks", False)),
-    )
-    if origin == "control":
-        inputs.commands = cast(list[list[object]], frame.values("command"))
-        return inputs
-    inputs.events = cast(list[Event], read_payload(frame, codebook))
-    if origin == "message":
-        names = cast(list[str], frame.values("from_agent"))
-        keys = cast(list[str], frame.values("from_key"))
-        inputs.senders = [Sender(a, k) for a, k in zip(names, keys, strict=True)]
-        inputs.hops = cast(list[int], frame.values("hops"))
-    if origin == "reply":
-        columns = [cast(list[str], frame.values(n)) for n in ("call", "function", "arguments")]
-        inputs.calls = [Answered(*row) for row in zip(*columns, strict=True)]
+    inputs = Inputs.of_frame(stored, frame, codebook)
+    codebook.need_agents(inputs.agents if inputs.agent is None else (inputs.agent,))
+    if inputs.origin != "control":
+        for schema_id in distinct_schemas(frame):
+            codebook.reader_of(schema_id)
     return inputs
 
 
@@ -224,6 +372,9 @@ def rows_of(stored: StoredFrame, agent: str, key: str) -> list[int]:
     if key.encode() not in stored.frame:
         return []  # most frames, found without decoding
     frame = Frame.decode(stored.frame)
-    agents = cast(list[str], frame.values("agent"))
+    only = frame.constant("agent")
+    if only is not None and only != agent:
+        return []
     keys = cast(list[str], frame.values("key"))
+    agents = cast(list[str], frame.values("agent"))
     return [i for i, k in enumerate(keys) if k == key and agents[i] == agent]

@@ -38,7 +38,7 @@ class Firing(NamedTuple):
         """Fire as recorded. False if this program has not set the timer, or keeps the agent."""
         fold.position, fold.now = self.position, max(fold.now, self.now)
         kind = fold.stepper.kinds.get(self.agent)
-        cell = (kind.cells.get(self.key) or kind.paused.get(self.key)) if kind else None
+        cell = kind.find(self.key) if kind else None
         if kind is None or cell is None:
             return False
         if self.event is None:

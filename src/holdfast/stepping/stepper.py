@@ -1,13 +1,15 @@
-"""The interpreted stepper: folds a batch of inputs into agents and makes the commit.
+"""The stepper: folds a batch of inputs into agents and makes the commit.
 
 A batch runs fast first: no copies, no checks between events. If any event fails, all of it is
 undone from the committed images and the batch runs again carefully, one undoable event at a time.
 User code is deterministic, so the second run differs only in what becomes of the failed events.
+Agents of compiled classes run in a kernel either way, which hands over what it cannot do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import DamagedData
 from holdfast.model.agent import Agent
@@ -15,15 +17,20 @@ from holdfast.model.context import Context
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda, NoAgenda
+from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
-from holdfast.stepping.cell import Cell, Kind
+from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Head, Letter, Record, Undone
 from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.kinds import compiled_among, make_kinds, runs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
 from holdfast.stepping.records import delta_frame, records_of
 from holdfast.stepping.script import Firing, interleaved
+
+if TYPE_CHECKING:
+    from holdfast.stepping.compiled.kind import CompiledKind, Kernel
 
 FIRED_PER_COMMIT_MAX = 10_000
 
@@ -38,33 +45,48 @@ class Stepper:
         undone: Callable[[], Iterable[Undone]] = tuple,
         *,
         scripted: bool = False,
+        kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
         self.undone = undone  # all that is committed
-        self.kinds = {name: Kind(cls, codebook) for name, cls in fleet.agents.items()}
+        self.kinds = make_kinds(fleet, codebook, kernels or {})
+        self.compiled = compiled_among(self.kinds.values())
         self.context = Context(fleet.name, frozenset(fleet.agents))
-        self.agenda = NoAgenda() if scripted else Agenda()
+        self.agenda = NoAgenda() if scripted else Agenda(self.compiled)
         self.unfired: list[Firing] = []  # of the last script: what this program has not set
         self.head = Head()
         self.sent_next: dict[int, int] = {}
         self.batch = 0
         self.touched: list[Cell] = []
         self.tries = 0  # moves with every event that is folded carefully
+        self.order = 0  # of the next output of a kernel
+        self.orders: list[tuple[int, int, int]] = []  # how many others there were by then
 
     # Loading: what is committed, before the first step.
 
-    def load(self, head: Head, sent_next: dict[int, int], records: Iterable[Record]) -> None:
+    def load(self, head: Head, sent_next: dict[int, int], items: Iterable[Record | Block]) -> None:
+        """Later items win."""
         self.head = head
         self.sent_next = dict(sent_next)
-        for record in records:
-            kind = self.kinds.get(record.agent)
+        newest: dict[tuple[str, str], Record] = {}
+        for item in items:
+            kind = self.kinds.get(item.agent)
             if kind is None:
-                raise UnknownSchema(record.schema, f"agent {record.agent}")
-            cell = Cell(kind, record.key, record)
-            kind.place(cell)
-            self._schedule(cell)
+                raise UnknownSchema(item.schema, f"agent {item.agent}")
+            if kind.compiled:
+                cast("CompiledKind", kind).load(item)
+                continue
+            for record in (item,) if isinstance(item, Record) else records_in(item):
+                newest[record.agent, record.key] = record
+        for kind in self.compiled:
+            kind.loaded()
+        for record in newest.values():
+            if not record.gone:
+                cell = Cell(self.kinds[record.agent], record.key, record)
+                cell.kind.place(cell)
+                self._schedule(cell)
 
     def _schedule(self, cell: Cell) -> None:
         if cell.extras is not None:
@@ -72,6 +94,11 @@ class Stepper:
                 self.agenda.add(timer.due, cell, timer.name)
         if cell.kind.expire_after is not None:
             self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
+
+    @property
+    def rows(self) -> int:
+        """How many agents of compiled classes there are."""
+        return sum(kind.table.count for kind in self.compiled)
 
     # Stepping.
 
@@ -94,7 +121,7 @@ class Stepper:
             if inputs.first != expected:
                 raise DamagedData(f"inputs continue at {inputs.first}, expected {expected}")
             expected += len(inputs)
-        self.batch += 1
+        self._begin()
         if alone:
             fold = CarefulFold(self, condemned)
             self._take_one(fold, batch, clock)
@@ -113,7 +140,7 @@ class Stepper:
         Positions are taken as they are, so that the inputs of one agent can be folded alone.
         `condemned` is why the first input may not run: it ended its worker.
         """
-        self.batch += 1
+        self._begin()
 
         def take(fold: CarefulFold, fast: bool) -> None:
             self._take_scripted(fold, batch, script, fast=fast)
@@ -123,6 +150,16 @@ class Stepper:
             take(fold, False)
             return self._commit(fold, {}, condemned)
         return self._fold(take, {})
+
+    def _begin(self) -> None:
+        self.batch += 1
+        for kind in self.compiled:
+            kind.begin(self.batch)
+
+    def note_order(self) -> None:
+        """Between kernels and interpreter: what the one makes comes before the other's."""
+        effects = self.context._effects
+        self.orders.append((self.order, len(effects.actions), len(effects.messages)))
 
     def _fold(self, take: Callable[[CarefulFold, bool], None], relayed: dict[int, int]) -> Commit:
         fold = CarefulFold(self)
@@ -140,6 +177,9 @@ class Stepper:
         """Forget this batch: every agent it met is again what is committed."""
         self.context._effects.clear()
         self.context._forget_draws()
+        for kind in self.compiled:
+            kind.take_all_back()
+        self.order, self.orders = 0, []
         for entry in fold.popped:
             self.agenda.put_back(entry)
         for cell in (*self.touched, *fold.expired):
@@ -160,6 +200,8 @@ class Stepper:
             fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
 
     def _take(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> None:
+        if self.compiled and self._take_compiled(fold, inputs, fast):
+            return
         if fast and fits(self.kinds, inputs):
             fold.now = max(fold.now, inputs.stamp)
             run(self, inputs, fold.now)
@@ -168,6 +210,24 @@ class Stepper:
             fold.position += len(inputs)
         else:
             fold.fold(inputs)
+
+    def _take_compiled(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> bool:
+        """Whether a kernel has folded this frame, or those rows of it that are for its agents."""
+        from holdfast.stepping.compiled import folding
+
+        if not folding.fits(inputs):
+            return False
+        if inputs.agent is not None:
+            kind = self.kinds.get(inputs.agent)
+            if kind is None or not kind.compiled:
+                return False
+            folding.run(cast("CompiledKind", kind), fold, inputs)
+            return True
+        if not any(kind.name in inputs.agents for kind in self.compiled):
+            return False
+        for part in runs(inputs):
+            self._take(fold, part, fast)
+        return True
 
     def _take_scripted(
         self, fold: CarefulFold, batch: Sequence[Inputs], script: Sequence[Firing], *, fast: bool
@@ -197,12 +257,24 @@ class Stepper:
         before = self.head
         records, agents = records_of(self.touched, fold.now)
         records += fold.gone.values()
+        blocks: list[Block] = []
         sent_next = dict(self.sent_next)
-        outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
-        issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
+        if self.compiled:
+            from holdfast.stepping.compiled.outputs import dispatch_merged, issue_merged
+
+            outgoing = dispatch_merged(self, sent_next)
+            issued = issue_merged(self, before.actions_next, fold.now)
+            for kind in self.compiled:
+                cells, block = kind.committed(fold.now)
+                records += records_of(cells, fold.now)[0]
+                blocks += [block] if block is not None else []
+        else:
+            outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
+            issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
-        moved = fold.position != before.position or records or issued or outgoing or journalled
+        changed = records or blocks
+        moved = fold.position != before.position or changed or issued or outgoing or journalled
         head = Head(
             position=fold.position,
             now=fold.now,
@@ -216,7 +288,8 @@ class Stepper:
             before=before,
             head=head if moved else before,
             records=records,
-            delta=delta_frame(records).encode() if records else b"",
+            blocks=blocks,
+            delta=delta_frame(records, blocks).encode() if changed else b"",
             outgoing=outgoing,
             sent_next={d: n for d, n in sent_next.items() if self.sent_next.get(d) != n},
             issued=issued,
@@ -244,6 +317,20 @@ class Stepper:
         for cell, record, agent in zip(self.touched, commit.records, agents, strict=False):
             cell.saved, cell.agent, cell.updated = record, agent, record.updated
         effects.clear()
+        for kind in self.compiled:
+            kind.end()
+        self.order, self.orders = 0, []
         self.sent_next.update(commit.sent_next)
         self.head = commit.head
         self.touched = []
+
+    # Compaction: what is committed, as blocks.
+
+    def images(
+        self, agent: str, buckets: Iterable[int]
+    ) -> Iterator[tuple[int, Block | None]] | None:
+        """The whole of some buckets of a compiled class; None for one that is none."""
+        kind = self.kinds.get(agent)
+        if kind is None or not kind.compiled:
+            return None
+        return cast("CompiledKind", kind).images(buckets)

@@ -119,7 +119,7 @@ class Bench:
     ) -> Commit:
         commit = self.stepper.step(batch, clock, alone=alone, condemned=condemned)
         self._before = {}
-        for record in commit.records:
+        for record in commit.changed:
             at = (record.agent, record.key)
             self._before[at] = self.records.pop(at, None)
             if not record.gone:

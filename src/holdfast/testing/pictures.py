@@ -57,7 +57,7 @@ class Painter:
 
     def picture(self, commit: Commit) -> Picture:
         picture = Picture()
-        for record in commit.records:
+        for record in commit.changed:
             name = f"{record.agent}/{record.key}"
             picture.states[name] = None if record.gone else self.state(record)
         if commit.issued is not None:

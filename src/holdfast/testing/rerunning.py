@@ -8,7 +8,6 @@ The code is that of today, so the states are what it makes of the old events. Re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 from holdfast.engine.port import Engine
@@ -82,7 +81,7 @@ class Rerun:
             inputs = read_inputs(taken.stored, self._codebook)
             if inputs.commands is not None:
                 commands = [self._renumbered(taken.partition, each) for each in inputs.commands]
-                inputs = replace(inputs, commands=commands)
+                inputs = inputs.with_commands(commands)
             for i in taken.rows:
                 yield Row(taken.partition, inputs.part(i, i + 1))
 
@@ -112,7 +111,7 @@ class Rerun:
         killed = (entry.partition, entry.inputs.first) in self._condemned
         condemned = CONDEMNED if killed and not in_any_case else None
         while True:
-            row = replace(entry.inputs, first=self.bench.position)
+            row = entry.inputs.at(self.bench.position)
             commit = self.bench.step([row], alone=True, condemned=condemned)
             if commit.journalled is None:
                 return commit

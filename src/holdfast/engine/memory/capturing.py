@@ -46,7 +46,7 @@ def _held(number: int, slots: range, part: MemoryPartition) -> HeldPartition:
             dict(part.numbers),
             dict(ledger.marks),
         ),
-        list(part.states.values()),
+        list(part.settled().values()),
         list(part.dead.values()),
         [(to, first, n, frame) for (to, first), (n, frame) in sorted(part.outbox.items())],
         [frame for frame in part.inbox if frame.first + frame.count > position],

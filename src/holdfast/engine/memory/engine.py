@@ -19,6 +19,7 @@ from holdfast.engine.port import (
     Capabilities,
     Claim,
     Granted,
+    Images,
     Limits,
     Loaded,
     Parcel,
@@ -31,6 +32,8 @@ from holdfast.model.keys import Layout
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
+
+COMPACT_FROM = 128  # blocks and records that lie as they came
 
 
 class MemoryEngine:
@@ -145,7 +148,8 @@ class MemoryEngine:
         with part.whole:
             outbox = [(to, first, n, f) for (to, first), (n, f) in sorted(part.outbox.items())]
             numbers = dict(part.numbers)
-            return Loaded(part.committed, numbers, outbox, part.records(), part.stamp)
+            states = iter([*part.states.values(), *part.layers()])
+            return Loaded(part.committed, numbers, outbox, states, part.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
@@ -172,11 +176,7 @@ class MemoryEngine:
         raise Fenced(f"partition {claim.partition} is at {part.committed}: somebody committed")
 
     def _write(self, part: MemoryPartition, commit: Commit) -> None:
-        for record in commit.records:
-            if record.gone:
-                part.states.pop((record.agent, record.key), None)
-            else:
-                part.states[record.agent, record.key] = record
+        part.put(commit)
         for out in commit.outgoing:
             part.outbox[out.destination, out.first] = (out.count, out.frame)
         for destination, last in commit.relayed.items():
@@ -198,6 +198,12 @@ class MemoryEngine:
         if commit.note is not None:
             part.notes.append(commit.note)
         part.committed = commit.head
+
+    def compact(self, claim: Claim, images: Images) -> None:
+        part = self._part(claim.partition)
+        with part.whole:
+            if part.epoch == claim.epoch and len(part.fresh) > COMPACT_FROM:
+                part.compact(images)
 
     # Rescaling.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -13,11 +13,14 @@ from typing import TypeVar
 from holdfast.engine import inheritance
 from holdfast.engine.admission import SourceRow
 from holdfast.engine.inheritance import Dedupe
+from holdfast.engine.port import Images
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
+from holdfast.stepping.blocks import BUCKETS, Block, records_in
 from holdfast.stepping.commit import (
     Answer,
     Call,
+    Commit,
     CommitNote,
     Head,
     Issued,
@@ -95,6 +98,8 @@ class MemoryPartition:
     generation: int = 0
     committed: Head = field(default_factory=Head)
     states: dict[tuple[str, str], Record] = field(default_factory=dict)
+    columns: dict[str, list[Block]] = field(default_factory=dict)  # over the states, by class
+    fresh: list[Record | Block] = field(default_factory=list)  # over both, from old to new
     outbox: dict[tuple[int, int], tuple[int, bytes]] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
     issued: list[Issued] = field(default_factory=list)
@@ -121,11 +126,51 @@ class MemoryPartition:
 
     def record(self, agent: str, key: str) -> Record | None:
         with self.whole:
-            return self.states.get((agent, key))
+            return self.settled().get((agent, key))
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         with self.whole:
-            return iter([r for r in self.states.values() if agent in (None, r.agent)])
+            return iter([r for r in self.settled().values() if agent in (None, r.agent)])
+
+    def settled(self) -> dict[tuple[str, str], Record]:
+        """All states, for whoever looks at agents: until then blocks lie as they came."""
+        for each in self.layers():
+            self._put(records_in(each) if isinstance(each, Block) else [each])
+        self.columns.clear()
+        self.fresh.clear()
+        return self.states
+
+    def layers(self) -> list[Record | Block]:
+        """What lies over the states, from old to new."""
+        return [*(block for blocks in self.columns.values() for block in blocks), *self.fresh]
+
+    def _put(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if record.gone:
+                self.states.pop((record.agent, record.key), None)
+            else:
+                self.states[record.agent, record.key] = record
+
+    def put(self, commit: Commit) -> None:
+        if self.columns or self.fresh or commit.blocks:
+            self.fresh += [*commit.blocks, *commit.records]
+        else:
+            self._put(commit.records)
+
+    def compact(self, images: Images) -> None:
+        """A block for each bucket of a class, in the place of one for each commit."""
+        agents = {each.agent for each in self.fresh if isinstance(each, Block)}
+        columns: dict[str, list[Block]] = {}
+        for agent in agents | self.columns.keys():
+            made = images(agent, set(range(BUCKETS)))
+            if made is None:
+                self.settled()
+                return
+            columns[agent] = [block for _, block in made if block is not None]
+        # An agent that was a record lies under the blocks: there it has another form, or is not.
+        self._put(each for each in self.fresh if isinstance(each, Record))
+        self.columns = columns
+        self.fresh.clear()
 
     def frames(self, first: int, most: int) -> list[StoredFrame]:
         with self.whole:
@@ -202,7 +247,7 @@ def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartit
     )
     child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe
     for part in parents:
-        for name, record in part.states.items():
+        for name, record in part.settled().items():
             if slot_of(record.key) in slots:
                 child.states[name] = inheritance.moved(record)
     return child

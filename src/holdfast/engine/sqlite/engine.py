@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
@@ -18,6 +17,7 @@ from holdfast.engine.port import (
     Capabilities,
     Claim,
     Granted,
+    Images,
     Limits,
     Loaded,
     Parcel,
@@ -41,8 +41,6 @@ WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024  # then at once; at twice that it is also cut
 CHECKPOINT_SECONDS = 0.9  # at every turn of upkeep: short ones slow the commits beside them less
 FORGET_EVERY_SECONDS = 60.0
-
-_log = logging.getLogger("holdfast.engine")
 
 
 class SqliteEngine:
@@ -173,28 +171,22 @@ class SqliteEngine:
             raise damaged(
                 path / "inbox", f"events {head.position} to {view.inbox_first()} are missing"
             )
-        return Loaded(head, view.sent_next(), view.outbox(), view.records(), inbox.stamp)
+        return Loaded(head, view.sent_next(), view.outbox(), view.everything(), inbox.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
         for claim, commit in batches:
             owned = self._owned(claim)
             try:
                 owned.commit(claim, commit)
-                self._compact(owned, claim)
             except Fenced:
                 self._revoked.add(claim.partition)
                 raise
 
-    def _compact(self, owned: SqliteState, claim: Claim) -> None:
-        """The commit stands, so whoever made it must not hear of a compaction that cannot be.
-
-        Not even that it is fenced: it hears that at its next commit.
-        """
-        if owned.wants_compaction:
-            try:
-                owned.compact(claim, self.view(claim.partition).delta_records)
-            except HoldfastError as trouble:
-                _log.warning("compaction waits for the next commit: %s", trouble)
+    def compact(self, claim: Claim, images: Images) -> None:
+        self._check_open()
+        owned = self._states.get(claim.partition)
+        if owned is not None and owned.wants_compaction:
+            owned.try_to_compact(claim, images)
 
     # Rescaling.
 

@@ -21,7 +21,9 @@ from holdfast.errors import (
 )
 
 FORMAT = 1
-STATE_FORMAT = 2  # of state.db, knows calls: an older release would take a reply for any event
+# Of state.db. 2 knows calls: an older release would take a reply for any event; 3 knows blocks:
+# an older one would not see the agents in them.
+STATE_FORMAT = 3
 PAGE_BYTES = 8192
 BUSY_MILLISECONDS = 5_000  # ten times the longest transaction seen on a slow disk
 
@@ -241,7 +243,7 @@ def sync_path(path: Path) -> None:
 
 def wal_bytes(path: Path) -> int:
     try:
-        return Path(f"{path}-wal").stat().st_size
+        return os.stat(f"{path}-wal").st_size
     except FileNotFoundError:
         return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from holdfast.engine.sqlite.files import (
 )
 from holdfast.engine.sqlite.keeping import KeepMark
 from holdfast.engine.sqlite.locks import Turnstile, Witness
+from holdfast.engine.sqlite.room import Room
 from holdfast.engine.sqlite.segment import (
     InboxHead,
     Segment,
@@ -31,22 +31,13 @@ from holdfast.engine.sqlite.segment import (
     list_segments,
 )
 from holdfast.engine.stamping import Clock, Instant, next_stamp
-from holdfast.errors import (
-    Backlog,
-    Busy,
-    DamagedData,
-    DiskFull,
-    HoldfastError,
-    TryAgain,
-    UsageError,
-)
+from holdfast.errors import Busy, DamagedData, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
 READERS_MAX = 4  # segments open for reading
-_BACKLOG_AGE_SECONDS = 0.05  # how old the folded position may be when the backlog is judged
 
 
 class SqliteInbox:
@@ -63,7 +54,7 @@ class SqliteInbox:
         self._clock = clock
         self._faults = faults
         self._folded = folded
-        self._folded_seen = (-1.0, 0)
+        self._room = Room(self.folder, limits, folded)
         self._turnstile = Turnstile(folder, "append")
         self._witness = Witness(folder / "appended")
         self._appending = threading.Lock()
@@ -91,9 +82,8 @@ class SqliteInbox:
     ) -> list[Taken | Exception]:
         self._turnstile.acquire(wait_seconds)
         try:
-            segment = self._newest()
             self._faults("append.before")
-            results = self._transaction(segment, parcels)
+            segment, results = self._transaction(parcels)
             reached = [result.next for result in results if isinstance(result, Taken)]
             if reached:
                 self._witness.note(reached[-1])
@@ -110,11 +100,23 @@ class SqliteInbox:
         if self._open is not None:
             with explained(self._open.path):
                 head = self._open.head()
-            following = self.folder / str(SegmentName(self._open.name.number + 1, head.next))
-            if not head.sealed and not following.exists() and self._open.path.exists():
+            if self._is_newest(self._open, head):
                 return self._open
-            self._open.close()
-            self._open = None
+            self._close_open()
+        return self._open_newest()
+
+    def _is_newest(self, segment: Segment, head: InboxHead) -> bool:
+        # At every append, so with plain strings: paths cost more than the transaction's head.
+        following = f"{self.folder}/{SegmentName(segment.name.number + 1, head.next)}"
+        there = os.access(segment.path, os.F_OK)
+        return there and not head.sealed and not os.access(following, os.F_OK)
+
+    def _close_open(self) -> None:
+        assert self._open is not None
+        self._open.close()
+        self._open = None
+
+    def _open_newest(self) -> Segment:
         newest = Segment(self.folder, list_segments(self.folder)[-1])
         with explained(newest.path):
             newest.ledger.check()
@@ -135,17 +137,21 @@ class SqliteInbox:
             wal = self.folder / f"{name}-wal"
             raise damaged(wal, f"it ends at position {head.next}, {seen} was acknowledged")
 
-    def _transaction(self, segment: Segment, parcels: Sequence[Parcel]) -> list[Taken | Exception]:
-        connection = segment.connection
-        with explained(segment.path), transaction(connection):
-            head = segment.head()
-            results: list[Taken | Exception] = []
-            for parcel in parcels:
-                head, result = self._take(segment, head, parcel)
-                results.append(result)
-            segment.put_head(head)
-            self._faults("append.inside")
-        return results
+    def _transaction(self, parcels: Sequence[Parcel]) -> tuple[Segment, list[Taken | Exception]]:
+        """In the newest segment, which one it is being seen in the transaction itself."""
+        while True:
+            segment = self._open or self._open_newest()
+            with explained(segment.path), transaction(segment.connection):
+                head = segment.head()
+                if self._is_newest(segment, head):
+                    results: list[Taken | Exception] = []
+                    for parcel in parcels:
+                        head, result = self._take(segment, head, parcel)
+                        results.append(result)
+                    segment.put_head(head)
+                    self._faults("append.inside")
+                    return segment, results
+            self._close_open()
 
     def _take(
         self, segment: Segment, head: InboxHead, parcel: Parcel
@@ -153,7 +159,7 @@ class SqliteInbox:
         try:
             if head.closed and parcel.mark is None:
                 raise refuses(str(self.folder.parent))
-            self._check_room(head, parcel)
+            self._room.check(head.next, parcel)
             stamp = head.stamp if head.closed else self._next_stamp(head)
             fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
         except HoldfastError as refusal:
@@ -167,33 +173,6 @@ class SqliteInbox:
 
     def _next_stamp(self, head: InboxHead) -> Instant:
         return next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
-
-    def _check_room(self, head: InboxHead, parcel: Parcel) -> None:
-        """Bounds act at the edge: outside sends stop early, messages only at the reserve."""
-        status = os.statvfs(self.folder)
-        free = status.f_bavail * status.f_frsize
-        reserve = self._limits.disk_reserve_bytes * (2 if parcel.external else 1)
-        if free < reserve + len(parcel.encoded):
-            raise DiskFull(
-                f"{self.folder}: {free:,} bytes are free, the reserve is {reserve:,}: "
-                "free some space, then it goes on"
-            )
-        if (
-            parcel.external
-            and head.next - self._folded_recently() >= self._limits.backlog_events_max
-        ):
-            raise Backlog(
-                f"{self.folder.parent.name}: {self._limits.backlog_events_max:,} events wait to be "
-                "folded, the bound: send slower, or see `holdfast doctor` whether a worker runs"
-            )
-
-    def _folded_recently(self) -> int:
-        seen, position = self._folded_seen
-        now = time.monotonic()
-        if now - seen > _BACKLOG_AGE_SECONDS:
-            position = self._folded()
-            self._folded_seen = (now, position)
-        return position
 
     def _try_to_rotate(self, segment: Segment) -> None:
         """The append has happened: that there is no room for a new segment is not its failure."""

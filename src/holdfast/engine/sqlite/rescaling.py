@@ -16,12 +16,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
 import msgspec
 
 from holdfast.engine import inheritance
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.port import Claim
 from holdfast.engine.sqlite import segment
+from holdfast.engine.sqlite.blocks import Place, put_blocks
 from holdfast.engine.sqlite.catalog import SqliteCatalog
 from holdfast.engine.sqlite.checks import check_of
 from holdfast.engine.sqlite.files import damaged, discard, explained, publish, sync_path
@@ -32,6 +34,7 @@ from holdfast.engine.sqlite.state import PUT_UNDONE, SqliteState, call_row, undo
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.errors import HoldfastError
 from holdfast.model.keys import Layout
+from holdfast.stepping.blocks import Block, bucket_of, records_in, split_block
 from holdfast.stepping.commit import Letter, Record
 
 _log = logging.getLogger("holdfast.engine")
@@ -114,8 +117,8 @@ def _make_children(
     buried = [parent.view.letters() for parent in parents]
     opened = [parent.view.calls(0, 2**62) for parent in parents]
     undone = [parent.view.undone() for parent in parents]
-    records = _records(root, parents, before, after)
-    for number, parts in groupby(records, key=itemgetter(0)):
+    shares = _shares(root, parents, before, after)
+    for number, parts in groupby(shares, key=itemgetter(0)):
         slots = after.slots_by_number[number]
         folder = make_folder(root, number)
         made.append(folder)
@@ -128,9 +131,9 @@ def _make_children(
         connection = begin_state(path, incarnation, generation, head)
         try:
             with explained(path):
-                for _, part in parts:
-                    rows = [(*r, check_of(*r)) for r in map(inheritance.moved, part)]
-                    connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                taken: set[Place] = set()
+                for _, share in parts:
+                    _put_share(connection, share, taken)
                 for call in calls:
                     connection.execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
                 for one in inheritance.undone_of(slots, undone):
@@ -149,20 +152,51 @@ def _row(letter: Letter) -> tuple[int, int, bytes, int]:
     return letter.id, 0, body, check_of(letter.id, body)
 
 
-def _records(
+class Share(NamedTuple):
+    """What a child gets of one parent."""
+
+    records: list[Record]
+    blocks: list[Block]
+
+
+def _shares(
     root: Path, parents: Sequence[Parent], before: Layout, after: Layout
-) -> Iterator[tuple[int, list[Record]]]:
-    """What each child gets of each parent whose slots it shares: each parent is read once."""
+) -> Iterator[tuple[int, Share]]:
+    """One for each child of each parent whose slots it shares: each parent is read once."""
     for parent, own in zip(parents, before.partitions, strict=True):
-        shares: dict[int, list[Record]] = {
-            number: []
+        shares: dict[int, Share] = {
+            number: Share([], [])
             for number, slots in after.slots_by_number.items()
             if slots.start < own.stop and own.start < slots.stop
         }
-        for record in parent.view.records():
-            child = after.partition_of(record.key)
+        path = folder_of(root, parent.claim.partition) / "state.db"
+
+        def child_of(key: str, path: Path = path, shares: dict[int, Share] = shares) -> int:
+            child = after.partition_of(key)
             if child not in shares:
-                path = folder_of(root, parent.claim.partition) / "state.db"
-                raise damaged(path, f"{record.agent}/{record.key} does not belong here")
-            shares[child].append(record)
+                raise damaged(path, f"{key} does not belong here")
+            return child
+
+        records, blocks = parent.view.divided()
+        for record in records:
+            shares[child_of(record.key)].records.append(record)
+        for block in blocks:
+            for child, part in split_block(block, child_of).items():
+                shares[child].blocks.append(part)
         yield from shares.items()
+
+
+def _put_share(connection: apsw.Connection, share: Share, taken: set[Place]) -> None:
+    """A bucket that two parents shared has one block, and the agents of the other are rows."""
+    records = list(map(inheritance.moved, share.records))
+    blocks: dict[Place, Block | None] = {}
+    for block in share.blocks:
+        for bucket, part in split_block(block, bucket_of).items():
+            if (block.agent, bucket) in taken:
+                records += records_in(part)
+            else:
+                blocks[block.agent, bucket] = part
+    taken |= blocks.keys()
+    rows = [(*record, check_of(*record)) for record in records]
+    connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    put_blocks(connection, blocks.items())

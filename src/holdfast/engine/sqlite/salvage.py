@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import apsw
 
+from holdfast.engine.sqlite.blocks import list_blocks, named
 from holdfast.engine.sqlite.catalog import RESCALED_FORMAT
 from holdfast.engine.sqlite.checks import check_structure, verified, verified_frame
 from holdfast.engine.sqlite.files import check_format, explained, newest_of, wal_bytes
@@ -25,6 +26,7 @@ from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.segment import SegmentName
 from holdfast.engine.sqlite.standing import columns_of, has_table
 from holdfast.errors import HoldfastError
+from holdfast.stepping.blocks import Block, keys_in
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.records import read_delta
 
@@ -302,6 +304,8 @@ def _states(report: FileReport, connection: apsw.Connection) -> None:
         except HoldfastError as error:
             intact[name[0], name[1]] = False
             report.blame(error)
+    if has_table(connection, "blocks"):
+        intact |= _blocks(report, connection)
     for row in _rows(report, connection, "SELECT id, frame, sum FROM delta", "id"):
         try:
             verified_frame(report.path, f"delta {row[0]} of states", row)
@@ -314,6 +318,25 @@ def _states(report: FileReport, connection: apsw.Connection) -> None:
     report.states_intact = sum(intact.values())
     report.states_damaged = len(intact) - report.states_intact
     report.facts.append(f"{report.states_intact:,} states")
+
+
+def _blocks(report: FileReport, connection: apsw.Connection) -> dict[tuple[str, str], bool]:
+    """Who was in a damaged block cannot be told."""
+    intact: dict[tuple[str, str], bool] = {}
+    columns = "SELECT CAST(agent AS BLOB), bucket, frame, sum FROM blocks"
+    for row in _rows(report, connection, columns, "agent, bucket"):
+        place = (cast(bytes, row[0] or b"").decode(errors="replace"), cast(int, row[1]))
+        try:
+            verified_frame(report.path, named(place), (*place, *row[2:]))
+            block = Block.decode(cast(bytes, row[2]))
+            intact |= {(block.agent, key): True for key in keys_in(block)}
+        except HoldfastError as error:
+            report.blame(error)
+    try:
+        list_blocks(connection, report.path)
+    except _Problems as error:
+        report.blame(error)
+    return intact
 
 
 # Columns that end in a frame and its checksum, or in a checksum of the whole row.

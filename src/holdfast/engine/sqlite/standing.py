@@ -59,6 +59,11 @@ CREATE TABLE undone(
     number INTEGER PRIMARY KEY, id TEXT, key TEXT, now REAL, why TEXT, sum INTEGER
 );
 """
+_BLOCKS = """
+CREATE TABLE blocks(
+    agent TEXT, bucket INTEGER, frame BLOB NOT NULL, sum INTEGER, PRIMARY KEY(agent, bucket)
+);
+"""
 _NO_NOTES = msgspec.msgpack.encode([])
 
 
@@ -90,12 +95,16 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
 
 def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
-    if not has_table(connection, "commits"):
-        standing = read_head(connection, path)
-        calls = "" if has_table(connection, "calls") else _CALLS
-        later = "DROP TABLE head;" + _HEAD + calls + _COMMITS + _UNDONE
-        extend(connection, later, STATE_FORMAT)
-        put_head(connection, standing)
+    if has_table(connection, "blocks"):
+        return
+    if has_table(connection, "commits"):
+        extend(connection, _BLOCKS, STATE_FORMAT)
+        return
+    standing = read_head(connection, path)
+    calls = "" if has_table(connection, "calls") else _CALLS
+    later = "DROP TABLE head;" + _HEAD + calls + _COMMITS + _UNDONE + _BLOCKS
+    extend(connection, later, STATE_FORMAT)
+    put_head(connection, standing)
 
 
 def has_table(connection: apsw.Connection, name: str) -> bool:
@@ -128,7 +137,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS + _UNDONE)
+    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS + _UNDONE + _BLOCKS)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

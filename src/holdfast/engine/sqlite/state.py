@@ -1,11 +1,13 @@
 """The state file of a partition: claims, commits and compaction. Written by its owner alone.
 
-States are a base (a row per agent) and a bounded run of deltas (a frame per commit). A commit adds
-one delta; compaction, outside any commit, moves the newest image of each changed agent to the base.
+States are a base (a row per agent, blocks of compiled ones) and a bounded run of deltas (a frame
+per commit). A commit adds one delta; compaction, outside any commit, moves the newest image of each
+changed agent to the base.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -18,8 +20,10 @@ import msgspec
 
 from holdfast.engine.deaths import Deaths
 from holdfast.engine.faults import FaultPoints
-from holdfast.engine.port import Claim
+from holdfast.engine.port import Claim, Images, no_images
+from holdfast.engine.sqlite.blocks import sizes_of_blocks
 from holdfast.engine.sqlite.checks import check_of, frame_check
+from holdfast.engine.sqlite.compacting import Compaction
 from holdfast.engine.sqlite.deltas import DeltaRun
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
@@ -28,6 +32,7 @@ from holdfast.engine.sqlite.files import (
     open_existing,
     transaction,
 )
+from holdfast.engine.sqlite.images import read_deltas
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
 from holdfast.engine.sqlite.standing import (
     Standing,
@@ -38,8 +43,10 @@ from holdfast.engine.sqlite.standing import (
     put_head,
     read_head,
 )
-from holdfast.errors import Fenced, OutdatedCode
+from holdfast.errors import Fenced, HoldfastError, OutdatedCode
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import Call, Commit, CommitNote, Head, Record, Undone
+from holdfast.stepping.records import blocks_in, rows_in
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
 FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
@@ -48,6 +55,7 @@ ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 NOTES_PER_ROW = 32  # more make every commit rewrite more, fewer write pages of notes more often
 PUT_UNDONE = "INSERT INTO undone(id, key, now, why, sum) VALUES(?, ?, ?, ?, ?)"
 Rows = list[tuple[object, ...]]
+_log = logging.getLogger("holdfast.engine")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
@@ -272,27 +280,39 @@ class SqliteState:
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(frame)), 0) FROM delta"
         ).fetchone()
-        self._deltas.start(*cast(tuple[int, int], row))
+        self._deltas.start(*cast(tuple[int, int], row), sizes_of_blocks(self._connection))
 
     @property
     def wants_compaction(self) -> bool:
         return self._deltas.full
 
-    def compact(self, claim: Claim, read_all: Callable[[], list[Record]]) -> None:
-        """Move images from the oldest deltas to the base. `read_all` reads an earlier owner's."""
+    def try_to_compact(self, claim: Claim, images: Images) -> None:
+        """The commit stands, so whoever made it must not hear of a compaction that cannot be.
+
+        Not even that it is fenced: it hears that at its next commit.
+        """
+        try:
+            self.compact(claim, images)
+        except HoldfastError as trouble:
+            _log.warning("compaction waits for the next commit: %s", trouble)
+
+    def compact(self, claim: Claim, images: Images = no_images) -> None:
+        """Move images from the oldest deltas to the base."""
         with self._lock, explained(self.path):
-            part = self._deltas.next_part(read_all)
-            rows = [(*r, check_of(*r)) for r in part.records if not r.gone]
-            gone = [(r.agent, r.key) for r in part.records if r.gone]
+            part = self._deltas.next_part(self._read_all)
             with transaction(self._connection):
                 standing = self._check_epoch(claim)
-                many = self._connection.executemany
-                many("REPLACE INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
-                many("DELETE FROM base WHERE agent=? AND key=?", gone)
+                Compaction(self._connection, self.path, part.items).run(images)
                 self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
                 left = standing.deltas - part.deltas
                 put_head(self._connection, standing._replace(deltas=left))
-            self._deltas.moved(part)
+                self._faults("compact.inside")
+            self._deltas.moved(part, sizes_of_blocks(self._connection))
+
+    def _read_all(self) -> Iterator[Record | Block]:
+        for _, frame in read_deltas(self._connection, self.path):
+            yield from blocks_in(frame)
+            yield from rows_in(frame)
 
     def forget_before(self, claim: Claim, wall: float) -> None:
         """Retention of outputs that subscribers had their time to read, the oldest first."""

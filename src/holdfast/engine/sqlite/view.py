@@ -19,9 +19,11 @@ from holdfast.engine.sqlite.checks import (
     verified_frame,
 )
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
+from holdfast.engine.sqlite.images import Images
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
 from holdfast.engine.sqlite.standing import about, has_table, owner_of, read_head
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import (
     Answer,
     Call,
@@ -33,9 +35,7 @@ from holdfast.stepping.commit import (
     Record,
     Undone,
 )
-from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
-from holdfast.stepping.records import read_delta
 
 STRUCTURE_SECONDS = 60.0
 _unpack_notes = msgspec.msgpack.Decoder(list[CommitNote]).decode
@@ -48,7 +48,7 @@ class SqliteView:
         self._inbox = inbox
         self._lock = threading.Lock()
         self._connection = open_existing(self._path)
-        self._deltas: dict[int, dict[tuple[str, str], Record]] = {}
+        self._images = Images(self._connection, self._path)
         self._structure_seen: dict[str, float] = {}
         self._check_witness(Witness(folder / "committed"))
 
@@ -103,73 +103,31 @@ class SqliteView:
             finally:
                 self._connection.execute("COMMIT")
 
-    # States: deltas first, newest first, then the base; one read transaction for both.
+    # States.
 
     def record(self, agent: str, key: str) -> Record | None:
         with self._one_moment():
-            for delta_id in self._delta_ids(newest_first=True):
-                found = self._delta(delta_id).get((agent, key))
-                if found is not None:
-                    return None if found.gone else found
-            row = self._connection.execute(
-                "SELECT * FROM base WHERE agent=? AND key=?", (agent, key)
-            ).fetchone()
-            if row is None:
-                prove_absent(self._connection, self._path, "base", {"agent": agent, "key": key})
+            found = self._images.record(agent, key)
+            if found is None:
                 self._check_structure_of("base")
-            return None if row is None else self._base_record(row, (agent, key))
+            return found
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         """Every agent, as of one commit, in order of class and key."""
         with self._one_moment():
             self._check_structure_of("base")
-            changed = self._changed()
-            everything = [
-                record
-                for row in self._connection.execute("SELECT * FROM base")
-                if (row[0], row[1]) not in changed
-                for record in [self._base_record(row, row[:2])]
-            ]
-        everything += [r for r in changed.values() if not r.gone]
-        everything.sort(key=lambda r: (r.agent, r.key))
-        return iter([r for r in everything if agent in (None, r.agent)])
+            return iter(self._images.records(agent))
 
-    def delta_records(self) -> list[Record]:
-        """Agents whose newest image is in a delta; gone ones too."""
+    def divided(self) -> tuple[list[Record], list[Block]]:
+        """Every agent once, as of one commit: some in blocks, the others as rows."""
         with self._one_moment():
-            return list(self._changed().values())
+            return self._images.divided()
 
-    def _changed(self) -> dict[tuple[str, str], Record]:
-        changed: dict[tuple[str, str], Record] = {}
-        for delta_id in self._delta_ids(newest_first=False):
-            changed.update(self._delta(delta_id))
-        return changed
-
-    def _delta_ids(self, *, newest_first: bool) -> list[int]:
-        order = "DESC" if newest_first else "ASC"
-        rows = self._connection.execute(f"SELECT id FROM delta ORDER BY id {order}").fetchall()
-        ids = [cast(int, row[0]) for row in rows]
-        if len(ids) != read_head(self._connection, self._path).deltas:
-            raise damaged(self._path, "a delta of states is missing")
-        for stale in self._deltas.keys() - set(ids):
-            del self._deltas[stale]
-        return ids
-
-    def _delta(self, delta_id: int) -> dict[tuple[str, str], Record]:
-        found = self._deltas.get(delta_id)
-        if found is None:
-            row = self._connection.execute("SELECT * FROM delta WHERE id=?", (delta_id,)).fetchone()
-            if row is None or row[0] != delta_id:
-                raise damaged(self._path, f"delta {delta_id} cannot be found")
-            verified_frame(self._path, f"delta {delta_id}", row)
-            records = read_delta(Frame.decode(cast(bytes, row[1])))
-            found = self._deltas[delta_id] = {(r.agent, r.key): r for r in records}
-        return found
-
-    def _base_record(self, row: tuple[object, ...], name: Sequence[object]) -> Record:
-        if row[:2] != name:  # a search in a damaged tree may end at any row
-            raise damaged(self._path, f"the state of {name[0]}/{name[1]} is not where it was")
-        return Record(*verified(self._path, f"the state of {row[0]}/{row[1]}", row))  # type: ignore[arg-type]
+    def everything(self) -> Iterator[Record | Block]:
+        """The same as of one commit, in the order of applying, for whoever can do with blocks."""
+        with self._one_moment():
+            self._check_structure_of("base")
+            return self._images.loading()
 
     # Outputs.
 

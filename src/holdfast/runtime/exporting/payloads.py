@@ -7,14 +7,15 @@ spells them; bytes become base64; sets become sorted lists.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from typing import cast
 
 import msgspec
 
 from holdfast.errors import DamagedData
 from holdfast.model.schema import Schema, UntypedReader
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.rows import packed_rows, schema_ids
 
 _json = msgspec.json.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[list[object]]).decode
@@ -68,10 +69,10 @@ class Payloads:
 
     def of_frame(self, frame: Frame) -> tuple[list[int], list[bytes]]:
         """The schema and the JSON of every row, in order."""
-        ids = cast(list[int], frame.values("schema"))
+        ids = schema_ids(frame)
         each = {
-            i: iter([json_text(v) for v in self._rows(i, frame.opaque(f"rows.{i}"))])
-            for i in set(ids)
+            i: iter([json_text(v) for v in self._rows(i, packed_rows(frame, i, count))])
+            for i, count in Counter(ids).items()
         }
         try:
             return ids, [next(each[i]) for i in ids]

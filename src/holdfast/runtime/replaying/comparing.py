@@ -124,7 +124,7 @@ class Comparison:
                 outcome.difference = found
                 return outcome
             if self._until == END and commit.head.commits >= self._earliest:
-                self._compare_states(commit.records)
+                self._compare_states(commit.changed)
         outcome.difference = self._end() if self._until == END else self._certain
         return outcome
 
@@ -238,19 +238,21 @@ class Comparison:
         if note.sum == made.sum:
             return
         inputs = self._replay.first_inputs()
-        for record in commit.records:
+        changed = commit.changed
+        for record in changed:
             name = record[:2]
             if name not in self._suspects:
                 taken = inputs.get(name, Taken(note.position, "", ""))
                 suspect = Suspect(note.number, taken.position, _text(taken), record)
                 self._suspects[name] = suspect
-        plain = all(self._values.is_plain(each) for each in {r.schema for r in commit.records})
-        if plain and self._certain is None:
-            self._certain = self._of_commit(commit, note.sum, made.sum)
+        plain = all(self._values.is_plain(each) for each in {r.schema for r in changed})
+        # The same states have another sum in another form, as once the class was compiled or is.
+        if plain and note.in_blocks == made.in_blocks and self._certain is None:
+            self._certain = self._of_commit(commit, changed, note.sum, made.sum)
 
-    def _of_commit(self, commit: Commit, was: int, made: int) -> Difference:
-        agents = [f"{r.agent}/{r.key}" for r in commit.records]
-        suspect = self._suspects[commit.records[0][:2]] if len(agents) == 1 else None
+    def _of_commit(self, commit: Commit, changed: list[Record], was: int, made: int) -> Difference:
+        agents = [f"{r.agent}/{r.key}" for r in changed]
+        suspect = self._suspects[changed[0][:2]] if len(agents) == 1 else None
         return self._difference(
             commit.before.position if suspect is None else suspect.position,
             agents[0] if suspect else "",

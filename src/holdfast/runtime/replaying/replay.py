@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
+from holdfast.runtime.kernels import kernels_if_possible
 from holdfast.runtime.replaying.feeding import END, Agent, FiringFeed, InputFeed, Until
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import (
@@ -85,7 +86,11 @@ class Replay:
         self._calls = {call.id: call for call in start.calls}
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
-        self.stepper = Stepper(fleet, layout, codebook, self._letter, self.undone, scripted=True)
+        # One agent alone is folded sooner than a kernel is loaded.
+        kernels = kernels_if_possible(fleet) if only is None else {}
+        self.stepper = Stepper(
+            fleet, layout, codebook, self._letter, self.undone, scripted=True, kernels=kernels
+        )
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
         self._taken: tuple[list[Inputs], list[Firing]] = [], []
@@ -127,13 +132,10 @@ class Replay:
     def records(self) -> Iterator[Record]:
         """Every agent as it stands now."""
         for kind in self.stepper.kinds.values():
-            for cells in (kind.cells, kind.paused):
-                yield from (cell.saved for cell in cells.values() if cell.saved is not None)
+            yield from kind.records()
 
     def record(self, agent: str, key: str) -> Record | None:
-        kind = self.stepper.kinds[agent]
-        cell = kind.cells.get(key) or kind.paused.get(key)
-        return None if cell is None else cell.saved
+        return self.stepper.kinds[agent].record(key)
 
     def letters(self) -> list[tuple[Letter, bool]]:
         """With: was it redriven."""

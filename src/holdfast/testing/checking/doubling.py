@@ -15,7 +15,6 @@ from holdfast.model.fleet import FleetModel
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import Inputs, read_inputs
 from holdfast.testing.bench import Taken
-from holdfast.testing.checking.folding import renumbered
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.checking.recording import Inbox, Recording
 from holdfast.testing.pictures import VERSION, Difference, Painter, Picture, difference
@@ -72,7 +71,7 @@ class Doubling:
         """Until the row itself was taken, which comes last; positions may move in between."""
         while True:
             self._limit.rearm()
-            step = next(self._bench.one_by_one(renumbered(row, self._bench.position)))
+            step = next(self._bench.one_by_one(row.at(self._bench.position)))
             yield step
             if step[0].journalled is None:
                 return

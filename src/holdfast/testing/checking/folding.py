@@ -6,7 +6,6 @@ Both note a digest after each commit; in a window both keep whole pictures, to n
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -225,8 +224,3 @@ class Folding:
             Failure(self.number, f"{taken.agent}/{taken.key}", repr(taken.event), handler, error)
             for error in errors
         ]
-
-
-def renumbered(inputs: Inputs, first: int) -> Inputs:
-    """The same inputs at another position."""
-    return dataclasses.replace(inputs, first=first)

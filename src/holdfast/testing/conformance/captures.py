@@ -27,6 +27,7 @@ from holdfast.testing.conformance.workbench import (
     parcel,
     record,
     refusal,
+    states_in,
     tags_of,
     together,
 )
@@ -246,7 +247,7 @@ class Worker:
         loaded = engine.load(self._owner.claim)
         self._sent = loaded.sent_next
         self._outbox = [(to, first, n, frame) for to, first, n, frame in loaded.outbox]
-        self._minted, self._kept = next((kept_of(r.state) for r in loaded.records), (0, 0))
+        self._minted, self._kept = next((kept_of(r.state) for r in states_in(loaded)), (0, 0))
 
     def __call__(self) -> None:
         idle = 0

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from holdfast.testing.conformance.admissions import AdmissionConformance
 from holdfast.testing.conformance.appends import AppendConformance
+from holdfast.testing.conformance.blocks import BlockConformance
 from holdfast.testing.conformance.bounds import BoundConformance
 from holdfast.testing.conformance.calls import CallConformance
 from holdfast.testing.conformance.captures import CaptureConformance
@@ -45,6 +46,7 @@ class EngineConformance(
     StampConformance,
     BoundConformance,
     CommitConformance,
+    BlockConformance,
     NoteConformance,
     CompensationConformance,
     ViewConformance,

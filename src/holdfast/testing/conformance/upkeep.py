@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.engine.port import Limits
+from holdfast.engine.port import Limits, no_images
 from holdfast.errors import UsageError
 from holdfast.model.schema import Schema
 from holdfast.stepping.commit import Issued
@@ -166,6 +166,7 @@ class UpkeepConformance(Workbench):
             "assignments": lambda: list(engine.assignments([0, 1], 1)),
             "load": lambda: engine.load(owner.claim),
             "commit": lambda: engine.commit([(owner.claim, prepared)]),
+            "compact": lambda: engine.compact(owner.claim, no_images),
             "register": lambda: engine.catalog.register([Schema("event", "Late", ())]),
         }
         for call in calls.values():

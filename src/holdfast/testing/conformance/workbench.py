@@ -22,12 +22,16 @@ from holdfast.engine.port import (
     Claim,
     Engine,
     Granted,
+    Images,
     Limits,
+    Loaded,
     Mark,
     Parcel,
     Taken,
+    no_images,
 )
 from holdfast.engine.stamping import Clock, Instant, system_clock
+from holdfast.stepping.blocks import Block, newest_of
 from holdfast.stepping.commit import Commit, Head, Record
 from holdfast.stepping.frame import Column, Frame, const, integers, rows
 from holdfast.stepping.inputs import StoredFrame, numbers
@@ -289,6 +293,12 @@ def gone(key: str, version: int = 1, agent: str = "Drone") -> Record:
     return Record(agent, key, version, SCHEMA, b"", b"", 1_000.0 + version)
 
 
+def states_in(loaded: Loaded) -> list[Record]:
+    """The agents that were loaded, in order, whichever form they came in."""
+    newest = newest_of(loaded.records).values()
+    return sorted(record for record in newest if not record.gone)
+
+
 @dataclass
 class Owner:
     """A claim on a partition with the head it has reached: a worker without user code."""
@@ -296,6 +306,7 @@ class Owner:
     engine: Engine
     claim: Claim
     head: Head
+    images: Images = no_images
 
     @classmethod
     def of(cls, engine: Engine, partition: int = 0, generation: int = 1) -> Owner:
@@ -316,7 +327,8 @@ class Owner:
             **cast("dict[str, object]", parts.pop("head", {})),
         }
         head = self.head._replace(**changes)  # type: ignore[arg-type]
-        delta = delta_frame(records).encode() if records else b""
+        blocks = cast("list[Block]", parts.get("blocks", []))
+        delta = delta_frame(records, blocks).encode() if records or blocks else b""
         return Commit(
             before=self.head,
             head=head,
@@ -329,6 +341,7 @@ class Owner:
         prepared = self.prepare(records, events, **parts)
         self.engine.commit([(self.claim, prepared)])
         self.head = prepared.head
+        self.engine.compact(self.claim, self.images)
 
     def fold_all(self) -> None:
         """Commit everything that waits in the inbox."""

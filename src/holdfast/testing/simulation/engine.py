@@ -16,6 +16,7 @@ from holdfast.engine.port import (
     Capabilities,
     Claim,
     Granted,
+    Images,
     Limits,
     Loaded,
     Parcel,
@@ -220,13 +221,19 @@ class SimulatedEngine:
             self._universe.note(
                 self._process.author.process,
                 f"commits {before.position} to {head.position} of partition {claim.partition}, "
-                f"{len(commit.records)} agents, {head.actions_next - before.actions_next} actions, "
+                f"{len(commit.records) + sum(block.count for block in commit.blocks)} agents, "
+                f"{head.actions_next - before.actions_next} actions, "
                 f"{sum(out.count for out in commit.outgoing)} messages, "
                 f"{len(commit.calls)} calls, "
                 f"{head.journal_next - before.journal_next} timers",
                 claim.partition,
                 data=commit.delta,
             )
+
+    def compact(self, claim: Claim, images: Images) -> None:
+        """In the image only: what is durable are the commits, and they stay as they are."""
+        self._process.check()
+        self._store.image.compact(claim, images)
 
     def close_intake(self, claim: Claim) -> None:
         self._enter()

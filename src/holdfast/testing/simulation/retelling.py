@@ -182,7 +182,7 @@ class _Teller:
         if at not in self._history.evidence.condemned or not _takes_one(accepted.commit):
             return False
         return any(x.error == CONDEMNED for x in accepted.commit.letters) or any(
-            extras_of(record.extras).paused == CONDEMNED for record in accepted.commit.records
+            extras_of(record.extras).paused == CONDEMNED for record in accepted.commit.changed
         )
 
 

@@ -79,7 +79,7 @@ class Store:
             part.born = f"incarnation {number}"
             frames = self.frames[number] = []
             commits = self.accepted[number] = []
-            inherited = list(part.states.values())
+            inherited = list(part.settled().values())
             logs.append(
                 PartitionLog(
                     number,

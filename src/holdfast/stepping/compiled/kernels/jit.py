@@ -1,12 +1,18 @@
 """How everything that a kernel calls is compiled, and the one exception that kernels raise."""
 
-from typing import Any, cast
+from typing import Any
 
 from numba import njit
 
+# numba does not tell of `_nrt`.
+_compiled: Any = njit
+
 # Without reference counts a kernel is ten times faster; nothing in it may allocate. Only kernels
 # call these functions, so they need no way in from Python, which would take longer to compile.
-inner = cast(Any, njit)(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = _compiled(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+# What Python calls; other threads run meanwhile.
+entry = _compiled(nogil=True, cache=True, _nrt=False)
 
 
 class Unusual(Exception):

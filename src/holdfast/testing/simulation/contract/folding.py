@@ -87,8 +87,9 @@ class Comparison:
     # Agents.
 
     def _records(self, commit: Commit, reference: Reference, outputs: Outputs) -> None:
-        stored = {(record.agent, record.key): record for record in commit.records}
-        if len(stored) != len(commit.records):
+        changed = commit.changed
+        stored = {(record.agent, record.key): record for record in changed}
+        if len(stored) != len(changed):
             self._found(Promise.FOLD, "two records of one agent")
         for name in dict.fromkeys([*outputs.touched, *stored]):
             record = stored.get(name)

@@ -31,7 +31,7 @@ def _names(log: PartitionLog, listing: Listing) -> Iterator[str]:
         yield from _letters(log, commits)
         return
     records: dict[tuple[str, str], Record] = {(r.agent, r.key): r for r in log.inherited}
-    records |= {(r.agent, r.key): r for accepted in commits for r in accepted.commit.records}
+    records |= {(r.agent, r.key): r for accepted in commits for r in accepted.commit.changed}
     for (agent, key), record in records.items():
         extras = extras_of(record.extras)
         if record.gone:

@@ -69,7 +69,7 @@ class _Reads:
         self._reached: dict[tuple[str, Name], int] = {}
         for partition in history.partitions:
             for number, accepted in enumerate(partition.log.commits):
-                for record in accepted.commit.records:
+                for record in accepted.commit.changed:
                     order = partition.generation, number
                     kept = None if record.gone else record
                     line = self._lines[record.agent, record.key]

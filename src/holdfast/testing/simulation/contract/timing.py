@@ -125,7 +125,7 @@ def _next_due(timer: PlainTimer, firing: Firing, now: float) -> float:
 def _told(firing: Firing) -> float | None:
     """When the timer is due again by the record that the commit stored."""
     fired = firing.fired
-    for record in firing.commit.records:
+    for record in firing.commit.changed:
         if (record.agent, record.key) == (fired.agent, fired.key):
             for timer in extras_of(record.extras).timers:
                 if timer.name == fired.name:

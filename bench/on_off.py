@@ -1,0 +1,95 @@
+"""What each part of the design contributes: everything on, then one thing off at a time.
+
+Where a build cannot compile, everything is interpreted, and what is about compiling has no figure.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from bench.contenders.holdfast import Holdfast
+from bench.oracle import Outcome, expect
+from bench.results import Unavailable
+from bench.workloads import Workload
+from holdfast.engine.port import Limits
+
+SEND = 8_192
+COMPRESSION = "compression"  # the engine's setting, where a build has one
+
+
+@dataclass(frozen=True)
+class Switch:
+    """None: as this build can."""
+
+    name: str
+    compiled: bool | None = None
+    columns: bool | None = None
+    send: int = SEND
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+SWITCHES = (
+    Switch("everything on"),
+    Switch("without batching: sends of 1", send=1),
+    Switch("without columns: row sends to the compiled agent", True, False),
+    Switch("without compilation: column sends to the interpreted agent", False, True),
+    Switch("without both", False, False),
+    Switch("without compression", options={"settings": f"{COMPRESSION}=0"}),
+    Switch("with pinned workers", options={"pinned": True}),
+    Switch("without overlap: all processes on one core", options={"one_process": True}),
+)
+
+
+def on_off(folder: Path, seconds: float, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Rows of the table: events per second, or why there is no figure."""
+    rows = []
+    can = _can_compile()
+    for switch in SWITCHES:
+        say(f"on/off: {switch.name}")
+        row: dict[str, Any] = {"name": switch.name}
+        try:
+            row["per_second"] = round(_rate(switch, can, folder, seconds), 1)
+            say(f"  {row['per_second']:,.0f} events/s")
+        except Exception as error:
+            row["missing"] = str(error)
+            say(f"  {error}")
+        rows.append(row)
+    return rows
+
+
+def _rate(switch: Switch, can: bool, folder: Path, seconds: float) -> float:
+    if COMPRESSION in switch.options.get("settings", "") and COMPRESSION not in _limits():
+        raise Unavailable(f"not in this build: the engine has no setting {COMPRESSION!r}")
+    contender = Holdfast(
+        can if switch.compiled is None else switch.compiled,
+        can if switch.columns is None else switch.columns,
+    )
+    contender.prepare()
+    workload = replace(Workload("on-off"), seconds=seconds, send=switch.send)
+    own = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        found = contender.measure(workload, own, **switch.options)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    actions = {name: (count, value) for name, (count, value) in found["outcome"]["actions"].items()}
+    outcome = Outcome(found["outcome"]["agents"], found["outcome"]["states"], actions)
+    if wrong := expect(workload.stream, found["counts"]).differences(outcome):
+        raise AssertionError(f"the oracle disagrees: {wrong[0]}")
+    return float(sum(found["counts"]) / found["seconds"])
+
+
+def _can_compile() -> bool:
+    try:
+        Holdfast(compiled=True).prepare()
+    except Unavailable:
+        return False
+    return True
+
+
+def _limits() -> set[str]:
+    return {each.name for each in fields(Limits)}

@@ -1,0 +1,1 @@
+"""Holdfast as a contender: what runs inside its own processes."""

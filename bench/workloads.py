@@ -1,0 +1,75 @@
+"""What is run: streams, lengths, sizes of sends, offered rates, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench.events import Stream
+
+FULL_SECONDS, QUICK_SECONDS = 60.0, 2.0
+RATES = (1_000, 10_000, 50_000, 200_000)
+SAMPLES_PER_SECOND = 5_000  # at most so many events of a latency run make an action
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    stream: Stream = field(default_factory=Stream)
+    seconds: float = FULL_SECONDS
+    send: int = 4_096  # events in a send; peers without sends do not look at it
+    threads: int = 1  # that send, in one producer process
+    rate: int = 0  # offered events per second; 0: as many as go
+    most: int = 0  # events at most; 0: until the time is over
+    watchdog: bool = True
+    kill: bool = False  # kill -9 of everybody in the middle, then on
+    slow_sync: bool = False  # 2 ms more for every sync
+    recover: bool = False  # open again in a fresh process, with a cold page cache
+    warmup: float = 0.0  # seconds that do not count, for who compiles while it runs
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Workload:
+        return cls(**{**fields, "stream": Stream(**fields["stream"])})
+
+
+def throughput(seconds: float, warmup: float) -> list[Workload]:
+    """For every contender."""
+    return [
+        Workload("base", seconds=seconds, warmup=warmup),
+        Workload("mixed", Stream(mix="mixed"), seconds=seconds, warmup=warmup),
+        Workload("messages", Stream(mix="messages"), seconds=seconds, warmup=warmup),
+    ]
+
+
+def sends(seconds: float) -> list[Workload]:
+    """For ours, which is told in sends. Small ones come from threads that share transactions."""
+    return [
+        Workload("send-8192", seconds=seconds, send=8_192),
+        Workload("send-256", seconds=seconds, send=256, threads=8),
+        Workload("no-timer", seconds=seconds, watchdog=False),
+        Workload("kill", Stream(mix="mixed"), seconds=seconds, kill=True),
+    ]
+
+
+def latency(seconds: float) -> list[Workload]:
+    return [
+        Workload(
+            f"latency-{rate}",
+            Stream(every=max(1, rate // SAMPLES_PER_SECOND)),
+            seconds=seconds,
+            rate=rate,
+        )
+        for rate in RATES
+    ]
+
+
+def growth(seconds: float, sizes: tuple[int, ...] = SIZES) -> list[Workload]:
+    """Every agent gets at least one event, however short the run."""
+    return [
+        Workload(f"agents-{size}", Stream(agents=size), seconds=seconds, recover=True)
+        for size in sizes
+    ]

@@ -1,0 +1,211 @@
+"""Rows of a table as blocks, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from holdfast.errors import DamagedData
+from holdfast.model.layout import Slot
+from holdfast.stepping.blocks import (
+    SLOTS_PER_BUCKET,
+    Block,
+    TimerColumns,
+    make_block,
+    mask_of,
+    records_in,
+    timer_frame,
+    timers_of,
+)
+from holdfast.stepping.cell import Cell
+from holdfast.stepping.columns import columns_of, payload_columns
+from holdfast.stepping.compiled.reading import names_in
+from holdfast.stepping.fields import name_width, pack_ends
+from holdfast.stepping.frame import Column, Frame
+from holdfast.stepping.record import Record
+from holdfast.stepping.records import records_of
+
+if TYPE_CHECKING:
+    from holdfast.stepping.arrays import Array, Arrays
+    from holdfast.stepping.compiled.kind import CompiledKind
+    from holdfast.stepping.compiled.table import Table
+
+
+def arrays_from(slots: Sequence[Slot], records: Array, prefix: str) -> list[Arrays]:
+    """The fields of records, each as an array of its own."""
+    found: list[Arrays] = []
+    for slot in slots:
+        name = f"{prefix}{slot.name}"
+        values = np.ascontiguousarray(records[name])
+        if not slot.wide:
+            found.append(values)
+            continue
+        lengths = np.ascontiguousarray(records[f"{name}__n"])
+        found.append((lengths, np.ascontiguousarray(values[:, : slot.most])))
+    return found
+
+
+def put_arrays(
+    slots: Sequence[Slot], rows: Array, at: Array, prefix: str, arrays: Sequence[Arrays]
+) -> None:
+    for slot, array in zip(slots, arrays, strict=True):
+        name = f"{prefix}{slot.name}"
+        if isinstance(array, tuple):
+            rows[f"{name}__n"][at] = array[0]
+            rows[name][at, : slot.most] = array[1]
+        else:
+            rows[name][at] = array
+
+
+def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
+    """The keys of rows, which may occur several times unless they are distinct."""
+    used, codes = (rows, np.arange(len(rows))) if distinct else np.unique(rows, return_inverse=True)
+    names, bounds = table.names_of(used)
+    own = codes.astype(f"<u{name_width(len(used))}")
+    return Column("names", pack_ends(bounds[1:].tobytes()) + names.tobytes() + own.tobytes())
+
+
+def block_of(kind: CompiledKind, rows: Array) -> Block:
+    records = kind.table.rows[rows]
+    program, id_of = kind.program, kind.codebook.id_of
+    state = tuple(program.state.values())
+    timers = []
+    for number, timer in enumerate(program.timers):
+        payloads = {}
+        for which, cls in enumerate(timer.classes):
+            slots = program.slots(cls)
+            arrays = arrays_from(slots, records, f"t{number}_{which}_")
+            payloads[id_of(cls)] = payload_columns(id_of(cls), slots, arrays)
+        timers.append(
+            TimerColumns(
+                timer.name,
+                [id_of(cls) for cls in timer.classes],
+                np.ascontiguousarray(records[f"t{number}_due"]),
+                np.ascontiguousarray(records[f"t{number}_period"]),
+                records[f"t{number}_event"].astype(np.uint8) if len(timer.classes) > 1 else None,
+                payloads,
+            )
+        )
+    updated = records["updated"]
+    buckets = np.unique(kind.table.slots[rows] // SLOTS_PER_BUCKET).tolist()
+    return make_block(
+        kind.name,
+        kind.schema,
+        names_of(kind.table, rows, distinct=True),
+        np.ascontiguousarray(records["version"]),
+        float(updated[0]) if (updated == updated[0]).all() else np.ascontiguousarray(updated),
+        payload_columns(kind.schema, state, arrays_from(state, records, "f_")),
+        timers,
+        buckets=mask_of(buckets),
+    )
+
+
+def committed(kind: CompiledKind, now: float) -> tuple[list[Cell], Block | None]:
+    """What has changed: agents that only a Record can hold, and the others."""
+    rows = kind.changed_rows
+    kind.table.rows["updated"][rows] = now
+    aside = [row for row in rows.tolist() if row in kind.aside] if kind.aside else []
+    if aside:
+        rows = rows[~np.isin(rows, aside)]
+    return [kind.lend(row) for row in aside], block_of(kind, rows) if len(rows) else None
+
+
+def images(kind: CompiledKind, buckets: Iterable[int]) -> Iterator[tuple[int, Block | None]]:
+    """All that blocks can hold of some buckets, as committed."""
+    found = kind.table.slots // SLOTS_PER_BUCKET
+    born = kind.table.rows["version"][: kind.table.count] > 0
+    if kind.aside:
+        born[list(kind.aside)] = False
+    for bucket in sorted(buckets):
+        rows = np.flatnonzero((found == bucket) & born)
+        yield bucket, block_of(kind, rows) if len(rows) else None
+
+
+def records(kind: CompiledKind, rows: Array) -> list[Record]:
+    """Those of these rows that are agents, as committed."""
+    kind.settle()
+    aside = [kind.lend(row) for row in rows.tolist() if row in kind.aside]
+    found = [
+        record._replace(updated=cell.updated)
+        for cell, record in zip(aside, records_of(aside, 0.0)[0], strict=True)
+    ]
+    inside = rows[(kind.table.rows["version"][rows] > 0) & ~np.isin(rows, list(kind.aside))]
+    return found + (records_in(block_of(kind, inside)) if len(inside) else [])
+
+
+# Loading: later ones win.
+
+
+def load(kind: CompiledKind, item: Record | Block) -> None:
+    if isinstance(item, Record):
+        _load_record(kind, item)
+    elif item.schema == kind.schema and _same_timers(kind, item):
+        _load_block(kind, item)
+    else:
+        for record in records_in(item):
+            _load_record(kind, record)
+
+
+def _same_timers(kind: CompiledKind, block: Block) -> bool:
+    id_of = kind.codebook.id_of
+    own = [(each.name, [id_of(cls) for cls in each.classes]) for each in kind.program.timers]
+    return timers_of(block.frame) == own
+
+
+def _load_record(kind: CompiledKind, record: Record) -> None:
+    row = kind.table.row_for(record.key)
+    kind.put_aside(row, None)
+    if record.gone:
+        kind.table.rows[row] = kind.table.default[0]
+        return
+    cell = Cell(kind, record.key, record)
+    cell.row = row
+    kind.take(cell)
+
+
+def _load_block(kind: CompiledKind, block: Block) -> None:
+    frame, program = block.frame, kind.program
+    names, bounds, codes = names_in(frame.column("key"), frame.count)
+    at = kind.table.place(names, bounds)[codes]
+    for row in kind.aside.keys() & set(at.tolist()) if kind.aside else ():
+        kind.put_aside(row, None)
+    rows = kind.table.rows
+    rows[at] = kind.table.default[0]
+    rows["version"][at] = _numbers(frame, "version")
+    rows["updated"][at] = _numbers(frame, "updated")
+    state = tuple(program.state.values())
+    put_arrays(state, rows, at, "f_", columns_of(frame, kind.schema, state))
+    for number, timer in enumerate(program.timers):
+        _load_timer(kind, block, at, number, timer.classes)
+
+
+def _load_timer(
+    kind: CompiledKind, block: Block, at: Array, number: int, classes: Sequence[type]
+) -> None:
+    rows, frame, id_of = kind.table.rows, block.frame, kind.codebook.id_of
+    due = _numbers(frame, f"t.{number}.due")
+    rows[f"t{number}_due"][at] = due
+    rows[f"t{number}_period"][at] = _numbers(frame, f"t.{number}.period")
+    if len(classes) > 1:
+        order = {id_of(cls): which for which, cls in enumerate(classes)}
+        events = frame.values(f"t.{number}.event") or []
+        rows[f"t{number}_event"][at] = [order[cast(int, event)] for event in events]
+    for which, cls in enumerate(classes):
+        slots = kind.program.slots(cls)
+        payload = timer_frame(block.frame, number, id_of(cls))
+        arrays = columns_of(payload, id_of(cls), slots)
+        put_arrays(slots, rows, at, f"t{number}_{which}_", arrays)
+    rows["timers"][at] += due != 0.0
+
+
+def _numbers(frame: Frame, name: str) -> Array | float:
+    """Of eight bytes each, or one for all."""
+    column = frame.column(name)
+    if column.kind == "const":
+        return cast(float, frame.constant(name))
+    found = np.frombuffer(column.data, "<f8" if column.kind == "f64" else "<i8")
+    if column.kind not in ("f64", "i64") or len(found) != frame.count:
+        raise DamagedData(f"column {name!r} is not of {frame.count} numbers")
+    return found

@@ -1,0 +1,94 @@
+"""The table: every agent of one compiled class as a row of records, found by its key.
+
+Rows are never removed. One whose version is 0 stands for a key that was met, but took no event: it
+is no agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.stepping.compiled.kernels import keys
+
+_ROWS_AT_FIRST = 1024
+_KEY_BYTES_AT_FIRST = 16 * _ROWS_AT_FIRST
+
+
+class Table:
+    def __init__(self, description: Sequence[tuple[object, ...]]) -> None:
+        self.dtype = np.dtype(list(description))
+        self.default = np.zeros(1, self.dtype)  # what a new row begins with
+        self.rows = np.zeros(_ROWS_AT_FIRST, self.dtype)
+        self.count = 0
+        self.blob = np.zeros(_KEY_BYTES_AT_FIRST, np.uint8)
+        self.offsets = np.zeros(_ROWS_AT_FIRST + 1, np.int64)
+        self._index = np.zeros(4 * _ROWS_AT_FIRST, np.int32)
+        self._slots = np.zeros(_ROWS_AT_FIRST, np.int16)
+        self._slots_known = 0
+
+    # Keys.
+
+    def place(self, names: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+        """The row of each name, which stand one behind the other. Unknown ones get new rows."""
+        count = len(bounds) - 1
+        self._make_room(self.count + count, int(self.offsets[self.count]) + len(names))
+        found = np.empty(count, np.int64)
+        before = self.count
+        self.count = keys.place(names, bounds, self.blob, self.offsets, self._index, before, found)
+        self.rows[before : self.count] = self.default[0]
+        return found
+
+    def place_names(self, names: Sequence[bytes]) -> np.ndarray:
+        bounds = np.zeros(len(names) + 1, np.uint32)
+        np.cumsum([len(name) for name in names], out=bounds[1:])
+        return self.place(np.frombuffer(b"".join(names), np.uint8), bounds)
+
+    def find(self, key: str) -> int | None:
+        name = np.frombuffer(key.encode(), np.uint8)
+        row = int(keys.find(name, self.blob, self.offsets, self._index))
+        return None if row < 0 else row
+
+    def row_for(self, key: str) -> int:
+        name = np.frombuffer(key.encode(), np.uint8)
+        return int(self.place(name, np.array([0, len(name)], np.uint32))[0])
+
+    def key_of(self, row: int) -> str:
+        return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes().decode()
+
+    def names_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of some rows: bytes one behind the other, and where each begins and ends."""
+        bounds = np.empty(len(rows) + 1, np.uint32)
+        names = np.empty(keys.measure(self.offsets, rows, bounds), np.uint8)
+        keys.copy(self.blob, self.offsets, rows, names)
+        return names, bounds
+
+    @property
+    def slots(self) -> np.ndarray:
+        """The published slot of every row's key."""
+        if self._slots_known < self.count:
+            first, self._slots_known = self._slots_known, self.count
+            keys.slots(self.blob, self.offsets, first, self.count, self._slots)
+        return self._slots[: self.count]
+
+    def _make_room(self, rows: int, key_bytes: int) -> None:
+        if key_bytes > len(self.blob):
+            self.blob = _grown(self.blob, key_bytes)
+        if rows <= len(self.rows):
+            return
+        self.rows = _grown(self.rows, rows)
+        self.offsets = _grown(self.offsets, len(self.rows) + 1)
+        self._slots = _grown(self._slots, len(self.rows))
+        size = len(self._index)
+        while size < 2 * len(self.rows):
+            size *= 2
+        self._index = np.zeros(size, np.int32)
+        keys.index_again(self.blob, self.offsets, self.count, self._index)
+
+
+def _grown(array: np.ndarray, least: int) -> np.ndarray:
+    size = max(least, 2 * len(array))
+    grown = np.zeros(size, array.dtype)
+    grown[: len(array)] = array
+    return grown
