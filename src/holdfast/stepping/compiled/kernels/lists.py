@@ -41,7 +41,9 @@ def sum_of(room, count):
 
 @inner
 def holds(room, count, item):
-    for k in range(count):
+    if item != item:  # Python takes a NaN that is the very object for equal
+        raise Unusual
+    for k in range(count):  # noqa: SIM110
         if room[k] == item:
             return True
     return False
