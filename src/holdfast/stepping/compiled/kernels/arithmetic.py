@@ -146,14 +146,14 @@ def truncate(a):
 def floor(a):
     if not (-9.2e18 < a < 9.2e18):
         raise Unusual
-    return int(math.floor(a))  # noqa: RUF046
+    return int(math.floor(a))
 
 
 @inner
 def ceil(a):
     if not (-9.2e18 < a < 9.2e18):
         raise Unusual
-    return int(math.ceil(a))  # noqa: RUF046
+    return int(math.ceil(a))
 
 
 @inner

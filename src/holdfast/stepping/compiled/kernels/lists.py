@@ -43,7 +43,7 @@ def sum_of(room, count):
 def holds(room, count, item):
     if item != item:  # Python takes a NaN that is the very object for equal
         raise Unusual
-    for k in range(count):  # noqa: SIM110
+    for k in range(count):
         if room[k] == item:
             return True
     return False

@@ -40,7 +40,7 @@ def put_text(room, most, C, text):
 def same_text(C, a, b):
     if length(a) != length(b):
         return False
-    for k in range(length(a)):  # noqa: SIM110
+    for k in range(length(a)):
         if C[6][(a >> 32) + k] != C[6][(b >> 32) + k]:
             return False
     return True
