@@ -16,8 +16,8 @@ from bench.oracle import Outcome, expect
 from bench.results import Result
 from bench.workloads import Workload
 
-
 LOOK_SECONDS = 0.2
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def call(
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         )
         try:
             while process.poll() is None:
@@ -106,7 +106,8 @@ def _show_progress(log: TextIO) -> None:
 def _last_words(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "Exception" in line or "NotYet" in line]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    last = (errors or lines or ["it said nothing"])[-1][:300]
+    return last.replace(f"{ROOT}/", "")  # it may be published
 
 
 def read(path: Path) -> dict[str, Any]:
