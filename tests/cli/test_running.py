@@ -199,9 +199,7 @@ def test_the_number_of_partitions_belongs_to_the_data(place: Path) -> None:
 
 def pinned(workers: list[int]) -> list[int]:
     """The cores that any of their threads may use."""
-    threads = [
-        {int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()} for pid in workers
-    ]
+    threads = [{int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()} for pid in workers]
     allowed = [set().union(*map(os.sched_getaffinity, each)) for each in threads]
     return sorted(core for cores in allowed for core in cores)
 
