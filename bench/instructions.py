@@ -23,6 +23,7 @@ from bench.results import Unavailable
 
 KEPT = Path(__file__).with_name("instructions.json")  # version to figures: what changes, shows
 SHORT_SENDS, LONG_SENDS = 4, 12
+COUNT_SECONDS_MAX = 1_800.0  # the first count of compiled code compiles it, fifty times slower
 
 
 def counter() -> str:
@@ -50,8 +51,19 @@ def count(tool: str, folder: Path, sends: int, compiled: bool) -> int:
         "PYTHONHASHSEED": "0",
         "PYTHONMALLOC": "pymalloc",
     }
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    shutil.rmtree(own, ignore_errors=True)
+    try:
+        done = subprocess.run(
+            words,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COUNT_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{tool} was not done after {COUNT_SECONDS_MAX:g} s") from None
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
     if done.stdout.split()[-1:] != [str(sends * SEND)]:
         raise Unavailable(f"{tool}: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
     pattern = r"^(\d+)," if tool == "perf" else r"Collected : (\d+)"

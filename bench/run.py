@@ -146,12 +146,12 @@ class Bench:
 
     def growth(self) -> None:
         sizes = QUICK_SIZES if self._quick else workloads.SIZES
-        for workload in workloads.growth(self.seconds / 2, sizes):
+        for workload in workloads.growth(self.seconds, sizes):
             for contender in (*self.ours, *([] if self._quick else self.peers)):
                 self.run(contender, workload, self.best_setting(contender))
 
     def on_off(self) -> None:
-        self.document["on_off"] = on_off(self._folder, self.seconds / 2, self.say)
+        self.document["on_off"] = on_off(self._folder, self.seconds, self.say)
         self.save()
 
     def instructions(self) -> None:

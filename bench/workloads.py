@@ -26,7 +26,18 @@ class Workload:
     kill: bool = False  # kill -9 of everybody in the middle, then on
     slow_sync: bool = False  # 2 ms more for every sync
     recover: bool = False  # open again in a fresh process, with a cold page cache
-    warmup: float = 0.0  # seconds that do not count, for who compiles while it runs
+    # Seconds before these that do not count: for latency everybody's, else of who runs on a JVM.
+    warmup: float = 0.0
+
+    @property
+    def offered(self) -> int:
+        """Events of a run at a rate."""
+        return int((self.warmup + self.seconds) * self.rate)
+
+    @property
+    def first_counted(self) -> int:
+        """Of a run at a rate: events before this number warm it up."""
+        return int(self.warmup * self.rate)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,6 +73,7 @@ def latency(seconds: float) -> list[Workload]:
             Stream(every=max(1, rate // SAMPLES_PER_SECOND)),
             seconds=seconds,
             rate=rate,
+            warmup=seconds / 4,
         )
         for rate in RATES
     ]

@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from bench.oracle import Outcome, expect
 from bench.results import Result
 from bench.workloads import Workload
+
+LOOK_SECONDS = 0.2
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -66,40 +69,45 @@ def judged(
 def call(
     words: Sequence[str | Path], folder: Path, environment: Mapping[str, str], seconds: float
 ) -> None:
-    """Run a contender's process. Its own words go to a log; lines of progress pass through."""
+    """Run a contender's process. Its own words go to a log; lines of progress are shown.
+
+    A file, not a pipe: who waits for the end of a pipe waits for every process that holds it.
+    """
     log = folder / "log.txt"
-    with (
-        open(log, "w") as file,
-        subprocess.Popen(
+    end = time.monotonic() + seconds
+    with open(log, "w") as file, open(log) as shown:
+        process = subprocess.Popen(
             [str(word) for word in words],
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=file,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        ) as process,
-    ):
-        assert process.stderr is not None
-        patience = threading.Timer(seconds, process.kill)
-        patience.start()
+            stderr=file,
+            cwd=ROOT,
+        )
         try:
-            for line in process.stderr:
-                file.write(line)
-                if line.startswith("    "):
-                    print(line.rstrip(), file=sys.stderr, flush=True)
-            code = process.wait()
+            while process.poll() is None:
+                _show_progress(shown)
+                if time.monotonic() > end:
+                    raise TimeoutError(f"not done after {seconds:g} s: {_last_words(log)}")
+                time.sleep(LOOK_SECONDS)
         finally:
-            patience.cancel()
             process.kill()
-    if code:
-        raise RuntimeError(f"ended with {code}: {_last_words(log)}")
+            process.wait()
+    if process.returncode:
+        raise RuntimeError(f"ended with {process.returncode}: {_last_words(log)}")
+
+
+def _show_progress(log: TextIO) -> None:
+    for line in log:
+        if line.startswith("    ") and " M events " in line:
+            print(line.rstrip(), file=sys.stderr, flush=True)
 
 
 def _last_words(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line or "Exception" in line or "NotYet" in line]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    last = (errors or lines or ["it said nothing"])[-1][:300]
+    return last.replace(f"{ROOT}/", "")  # it may be published
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.contenders.base import Guarantees, call, judged, read
+from bench.contenders.base import ROOT, Guarantees, call, judged, read
 from bench.results import Result, Unavailable
 from bench.slow_sync import build
 from bench.workloads import Workload
 
 RUN_SECONDS_MAX = 3_600.0
-ROOT = Path(__file__).parents[2]
 
 
 class Holdfast:

@@ -43,12 +43,12 @@ class Scripted:
     def _enough(self, workload: Workload, setting: str, folder: Path) -> int:
         """As many events as fill the time, by a short trial."""
         if workload.rate:
-            return int(workload.rate * workload.seconds)
+            return workload.offered
         trial = folder / "trial"
         trial.mkdir()
         events = max(TRIAL_EVENTS, workload.stream.agents)
         rate = self._run(replace(workload, most=events), setting, trial).per_second
-        return max(events, int(rate * workload.seconds * 1.2))  # it gets faster as it warms up
+        return max(events, int(rate * (workload.warmup + workload.seconds)))
 
     def _run(self, workload: Workload, setting: str, folder: Path) -> Result:
         plan, out = folder / "plan.json", folder / "result.json"
@@ -56,7 +56,8 @@ class Scripted:
             **workload.as_json()["stream"],
             "workers": int(setting.rsplit(maxsplit=1)[-1]),
             "seconds": workload.seconds,
-            "most": workload.most,
+            "most": workload.most or workload.offered,
+            "first_counted": self._first_counted(workload),
             "rate": workload.rate,
             "watchdog": 3600 if workload.watchdog else 0,
             "folder": str(folder),
@@ -73,6 +74,13 @@ class Scripted:
         found = read(out)
         figures = {"arrival": percentiles(found["latencies"])} if workload.rate else {}
         return judged(self.name, workload, setting, found, **figures)
+
+    def _first_counted(self, workload: Workload) -> int:
+        """The number of the event where the clock begins."""
+        if workload.rate:
+            return workload.first_counted
+        whole = workload.warmup + workload.seconds
+        return int(workload.most * workload.warmup / whole)
 
 
 class PyFlink(Scripted):

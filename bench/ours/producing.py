@@ -94,6 +94,8 @@ def columns_sender(live: Any, agents: int) -> Send:
     """`live` is any: a build without columns has other types for them."""
     names = [key_of(n) for n in range(agents)]
     keys = live.keys(Drone, names)
+    # A send to agents outside of the stream: what is compiled for sending, is compiled by now.
+    live.send_columns(Drone, Heartbeat, live.keys(Drone, ["warm-0", "warm-1"]), number=0)
     texts = np.array(names)
 
     def columns(part: Events, kind: int, rows: Any) -> tuple[type, dict[str, Any]]:
@@ -163,7 +165,7 @@ class Lane:
     def _paced(self, begin: float) -> None:
         """Open loop: whatever is due by now goes out, however late that is."""
         rate = self._workload.rate / self._spec.lanes
-        total = int(self._workload.seconds * rate)
+        total = self._workload.offered // self._spec.lanes
         at = 0
         while at < total:
             due = min(total, int((time.perf_counter() - begin) * rate), at + 65_536)

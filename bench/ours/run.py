@@ -134,7 +134,7 @@ def latency(wanted: Run, live: Live) -> dict[str, Any]:
     seconds = time.perf_counter() - begin
     with np.load(out) as seen:
         due = begin + seen["number"] / wanted.workload.rate
-        taken = seen["time"] - due
+        taken = (seen["time"] - due)[seen["number"] >= wanted.workload.first_counted]
     return {"counts": counts, "seconds": seconds, "latency": percentiles(taken)}
 
 

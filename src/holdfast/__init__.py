@@ -35,6 +35,7 @@ from holdfast.model.calls import CallFailed, call
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
+from holdfast.model.marks import Length, Width
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.live import Live
 from holdfast.runtime.reading import IssuedAction
@@ -60,6 +61,7 @@ __all__ = [
     "HoldfastError",
     "InUse",
     "IssuedAction",
+    "Length",
     "Live",
     "Missing",
     "NewerFormat",
@@ -76,6 +78,7 @@ __all__ = [
     "TryAgain",
     "Unreachable",
     "UsageError",
+    "Width",
     "WrongFleet",
     "YourBug",
     "call",

@@ -195,3 +195,22 @@ def test_the_number_of_partitions_belongs_to_the_data(place: Path) -> None:
         assert run.stop() == 0
     done = holdfast("run", "fleet.py", "--partitions", 3, "--data", "data", cwd=place, code=2)
     refused(done, "has 2 partitions, not 3", "leave --partitions out")
+
+
+def pinned(workers: list[int]) -> list[int]:
+    """The cores that any of their threads may use."""
+    threads = [{int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()} for pid in workers]
+    allowed = [set().union(*map(os.sched_getaffinity, each)) for each in threads]
+    return sorted(core for cores in allowed for core in cores)
+
+
+def test_pinned_workers_keep_to_one_core_each(place: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    two = [cores[0], cores[1 % len(cores)]]
+    with Running("fleet.py", "--workers", 2, "--data", "data", "--pin", cwd=place) as running:
+        receipt_of(place, "send", "Drone/d-1", "Battery", "percent=9")
+        eventually("two workers", lambda: len(running.workers()) == 2)
+        eventually("their cores", lambda: pinned(running.workers()) == two)
+        os.kill(running.workers()[0], signal.SIGKILL)
+        eventually("a successor", lambda: len(running.workers()) == 2)
+        eventually("its core", lambda: pinned(running.workers()) == two)

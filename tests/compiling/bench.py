@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import struct
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -64,9 +64,7 @@ class Interpreted:
             handler(self.agent, event, context)
             self.checked()
             effects = context._effects
-            self.outputs += [
-                (e.version, e.now, as_read(e.action)) for e in effects.actions
-            ]
+            self.outputs += [(e.version, e.now, as_read(e.action)) for e in effects.actions]
             self.outputs += [
                 (self.subject.version, s.now, s.agent, s.key, s.hops, as_read(s.event))
                 for s in effects.messages
@@ -102,10 +100,10 @@ def kernel_of(cls: type[Agent]) -> tuple[Program, Fold]:
 
 class Compiled:
     def __init__(self, cls: type[Agent], like: Interpreted) -> None:
-        self.program, self.fold_kernel = kernel_of(cls)
+        self.program, self.fold_kernel = kernel_of(cast("Any", cls))
         program = self.program
-        self.S = np.zeros(1, np.dtype(program.state_descr()))  # type: ignore[arg-type]
-        self.outs = [np.zeros(64, np.dtype(each.descr())) for each in program.outputs]  # type: ignore[arg-type]
+        self.S = np.zeros(1, np.dtype(cast("Any", program.state_descr())))
+        self.outs = [np.zeros(64, np.dtype(cast("Any", each.descr()))) for each in program.outputs]
         self.ctl = np.zeros(CONTROLS, np.int64)
         self.outputs: list[object] = []
         self.unnamed: dict[str, object] = {}
@@ -285,7 +283,9 @@ def column_set(slots: tuple[Slot, ...], event: Event | None) -> tuple[np.ndarray
         if event is not None and slot.wide:
             kind = slot.item or slot.kind
             value = getattr(event, slot.name)
-            items = [encoded(kind, slot, v) for v in value] if slot.item else encoded(kind, slot, value)
+            items = (
+                [encoded(kind, slot, v) for v in value] if slot.item else encoded(kind, slot, value)
+            )
             room[0, : len(items)] = items
             found.append(np.array([len(items)]))
         elif slot.wide:

@@ -5,8 +5,7 @@ import math
 from enum import Enum, IntEnum
 from typing import Annotated
 
-from holdfast import Action, Agent, Context, Event, on
-from holdfast.model.marks import Length, Width
+from holdfast import Action, Agent, Context, Event, Length, Width, on
 
 LIMIT = 3
 RATIO = 0.1
@@ -174,7 +173,7 @@ class Cases(Agent, compiled=True):
             self.i = event.n or event.m
             self.f = event.a and event.b
         elif case == 31:
-            self.b = event.flag or self.count_up() > 3 and self.count_up() > 4
+            self.b = event.flag or (self.count_up() > 3 and self.count_up() > 4)
         elif case == 32:
             self.i = self.i + self.count_up() * 10 + self.i
         elif case == 33:
@@ -227,7 +226,7 @@ class Cases(Agent, compiled=True):
         elif case == 46:
             self.f = event.twice(self.FACTOR)
         elif case == 47:
-            self.b = not (event.n and event.m) and bool(event.a) or event.s != ""
+            self.b = (not (event.n and event.m) and bool(event.a)) or event.s != ""
         elif case == 48:
             self.i = 1 if event.n > LIMIT else (2 if event.flag else self.count_up())
         elif case == 49:
@@ -295,7 +294,7 @@ class Cases(Agent, compiled=True):
         elif case == 67:
             self.b = event.s.startswith(event.t) or event.t.endswith("a")
         elif case == 68:
-            self.b = event.s in WORDS or "é" == event.t
+            self.b = event.s in WORDS or event.t == "é"
         elif case == 69:
             self.i = len(event.s) + len(self.s)
             self.s = str(event.n) + str(event.t)
@@ -409,6 +408,10 @@ class Cases(Agent, compiled=True):
         elif case == 114:
             ctx.after(5, Probe(case=event.n, s=event.s, xs=event.xs), name="three")
             ctx.cancel("two")
+        elif case == 115:
+            event.n // event.m
+            self.xs.append(event.a)
+            self.b = event.a in self.xs
 
     def grow(self, x: float) -> int:
         self.xs.append(x)

@@ -11,12 +11,12 @@ import pytest
 
 from holdfast import DefinitionError, Fleet
 
-PRELUDE = '''\
+PRELUDE = """\
 import functools, math, statistics
 from enum import Enum
 from typing import Annotated
 from holdfast import Action, Agent, Context, Event, on
-from holdfast.model.marks import Length, Width
+from holdfast import Length, Width
 class Mode(Enum):
     A = "a"
     B = "b"
@@ -42,8 +42,8 @@ def spread(*numbers: int) -> int:
 def wrapped(n: int) -> int:
     return 2
 TABLE = {1: 2}
-'''
-AGENT = '''\
+"""
+AGENT = """\
 class Drone(Agent, compiled=True):
     n: int = 0
     x: float = 0.0
@@ -63,7 +63,7 @@ class Drone(Agent, compiled=True):
         return self.x
     @on
     def tick(self, event: Tick, ctx: Context) -> None:
-'''
+"""
 
 
 class Refusal(NamedTuple):
@@ -226,7 +226,9 @@ def test_a_field_without_a_fixed_width_is_named_with_its_line(
 
 
 def test_guards_only_look(tmp_path: Path) -> None:
-    source = PRELUDE + AGENT.replace("    @on\n", "    @on(when=lambda self, event: self.push() > 0)\n")
+    source = PRELUDE + AGENT.replace(
+        "    @on\n", "    @on(when=lambda self, event: self.push() > 0)\n"
+    )
     assert "a guard may only look" in refusal_of(source + "        pass\n", tmp_path)
 
 

@@ -59,7 +59,7 @@ def appended(part: Part, parcels: Sequence[Parcel]) -> Part:
 
 def committed(part: Part, commit: Commit) -> Part:
     records = dict(part.records)
-    for record in commit.records:
+    for record in commit.changed:
         records[record.agent, record.key] = record
         if record.gone:
             del records[record.agent, record.key]

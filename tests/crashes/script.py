@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from holdfast.engine.port import Parcel
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Schema
+from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.commit import Record
+from holdfast.testing.conformance.blocks import Keeper
 from holdfast.testing.conformance.workbench import FLEET, Owner, taken
 from tests.crashes.disk import Disk, Operation
 from tests.crashes.expected import Part, World, appended, committed
@@ -82,6 +85,7 @@ class Script:
         self.recorder = recorder
         self.world = world
         self.steps: list[Step] = []
+        self.keepers: dict[int, Keeper] = {}  # by partition: what its owner has in columns
 
     @contextmanager
     def step(
@@ -129,10 +133,15 @@ class Script:
         self, owner: Owner, records: Sequence[Record] = (), events: int = 0, **parts: object
     ) -> None:
         number = owner.claim.partition
+        keeper = self.keepers.setdefault(number, Keeper())
+        for each in cast("list[Block]", parts.get("blocks", [])):
+            keeper.records |= {one.key: one for one in records_in(each)}
+        keeper.in_columns = set(keeper.records)
         prepared = owner.prepare(records, events, **parts)
         after = self.changed(number, committed(self.part(number), prepared))
         with self.step(f"commit {prepared.head.commits} to {number}", after):
             owner.engine.commit([(owner.claim, prepared)])
+            owner.engine.compact(owner.claim, self.keepers[number].images)
         owner.head = prepared.head
 
     def part(self, number: int) -> Part:

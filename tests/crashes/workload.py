@@ -17,6 +17,7 @@ from holdfast.engine.sqlite.segment import list_segments
 from holdfast.errors import Fenced
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Issued, Journalled, Outgoing, Record
+from holdfast.testing.conformance.blocks import block_of
 from holdfast.testing.conformance.commits import ANSWER, framed, letter
 from holdfast.testing.conformance.workbench import (
     HandClock,
@@ -147,10 +148,12 @@ def _commit(script: Script, owner: Owner, events: int, version: int = 1) -> None
     ]
     if version > 4:
         records.append(gone(f"d-{version - 2}", version))
+    flock = [record(f"f-{n}", f"bird {version}", version, "Flock") for n in range(version, 12, 3)]
     script.commit(
         owner,
         records,
         events=events,
+        blocks=[block_of(flock)],
         outgoing=[Outgoing(destination, number, 1, framed(f"out {version}"))],
         sent_next={destination: number + 1},
         issued=Issued(head.actions_next, 1, 5.0, framed(f"action {version}")),

@@ -27,6 +27,8 @@ FIXED = {
     "retries of one call": "RETRIES_MAX",
     "size of the arguments of one call, bytes": "ARGUMENTS_BYTES_MAX",
     "hops of a message": "HOPS_MAX",
+    "characters of a text, items of a list of a compiled agent": "WIDTH_MAX",
+    "classes that one compiled agent class makes": "OUTPUTS_MAX",
     "events one agent holds (deferred or paused)": "HELD_PER_AGENT_MAX",
     "events in one commit": "EVENTS_PER_COMMIT_MAX",
     "timers fired in one commit": "FIRED_PER_COMMIT_MAX",

@@ -24,6 +24,7 @@ from holdfast.errors import DamagedData, HoldfastError
 from holdfast.stepping.blocks import Block, bucket_of
 from holdfast.stepping.commit import Commit, Head, Record
 from holdfast.testing.conformance.blocks import KEYS, Keeper, block_of
+from holdfast.testing.conformance.rescales import owners, rescale
 from holdfast.testing.conformance.workbench import (
     FLEET,
     Crash,
@@ -153,6 +154,29 @@ def test_compaction_changes_nothing_that_can_be_seen(
         assert states_in(engine.load(owner.claim)) == right
     assert count(engine, "delta") <= 5
     assert count(engine, "blocks") > 0
+
+
+def test_new_partitions_get_the_blocks_of_their_slots(engine: SqliteEngine) -> None:
+    """3 and 5 cut through buckets; on the way back two parents have a part of some bucket each."""
+    crowd = {f"k-{n}": record(f"k-{n}", "x") for n in range(2_000)}
+    owner = Owner.of(engine)
+    owner.commit(blocks=[block_of(list(crowd.values()))])
+    engine._states[0].compact(owner.claim, Keeper(dict(crowd)).images)
+    crowd["k-7"] = record("k-7", "newer", 2)
+    owner.commit([crowd["k-7"], gone("k-8", 2)])
+    del crowd["k-8"]
+    all_owners = [owner]
+    for number in (3, 5, 1):
+        layout = rescale(engine, all_owners, number)
+        all_owners = owners(engine)
+        found = [(n, r) for n in layout.numbers for r in engine.view(n).records()]
+        assert sorted(r for _, r in found) == sorted(crowd.values())
+        assert all(layout.partition_of(r.key) == n for n, r in found)
+        loaded = [each for o in all_owners for each in engine.load(o.claim).records]
+        in_blocks = sum(each.count for each in loaded if isinstance(each, Block))
+        assert in_blocks > 0.9 * len(crowd), "only few become rows"
+        for key in ("k-7", "k-8", "k-9"):
+            assert engine.view(layout.partition_of(key)).record("Drone", key) == crowd.get(key)
 
 
 # When they are written.

@@ -6,6 +6,8 @@ import sys
 NOT_NEEDED = {
     "asyncio",
     "multiprocessing",
+    "numba",
+    "numpy",
     "rich",
     "zstandard",
     "holdfast.runtime.archiving.shipper",

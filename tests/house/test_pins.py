@@ -1,6 +1,6 @@
 """Goal: what `make setup` installs next month is what it installs today.
 
-Every package that holdfast and its dev extra need, directly or not, has an exact version in
+Every package that holdfast and its extras need, directly or not, has an exact version in
 constraints.txt, and this environment runs that version.
 """
 
@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
+# Those that `make setup` installs.
+EXTRAS = ("dev", "s3", "parquet", "postgres", "compiled", "bench")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)")
 
 
@@ -59,7 +61,7 @@ def unpinned(versions: dict[str, str], pinned: dict[str, str]) -> list[str]:
 
 
 def test_everything_needed_is_pinned() -> None:
-    versions = needed("holdfast", frozenset({"dev", "s3", "parquet", "postgres"}))
+    versions = needed("holdfast", frozenset(EXTRAS))
     del versions["holdfast"]
     assert {"msgspec", "apsw", "pytest", "pluggy"} <= set(versions), "too little was checked"
     versions["pip"] = distribution("pip").version

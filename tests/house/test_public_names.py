@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 API = """
-    Action Agent CallFailed Context Event Fleet IssuedAction Live Receipt call on
+    Action Agent CallFailed Context Event Fleet IssuedAction Length Live Receipt Width call on
 """
 ERRORS = """
     HoldfastError

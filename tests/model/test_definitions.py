@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.errors import DefinitionError, NotYet
+from holdfast.errors import DefinitionError
 
 PRELUDE = """\
 from dataclasses import dataclass
@@ -522,11 +522,6 @@ def run(source: str) -> dict[str, object]:
     finally:
         del sys.modules["fleet"]
     return vars(module)
-
-
-def test_compiled_agents_are_announced_for_later() -> None:
-    with pytest.raises(NotYet, match=r"fleet.py:\d+: Drone: compiled agents come with a later"):
-        run(PRELUDE + "class Drone(Agent, compiled=True):\n    pass\n")
 
 
 def test_a_definition_error_is_a_type_error_too() -> None:

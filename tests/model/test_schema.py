@@ -310,6 +310,19 @@ def test_rows_that_are_not_what_the_schema_says_are_damage(rows: bytes) -> None:
             UntypedReader(stored).rows(rows + b"\0")
 
 
+def test_bytes_that_are_no_text_are_damage() -> None:
+    class Note(Event):
+        text: str
+
+    stored = Note.__holdfast__.schema
+    rows = b"\x91\x91\xa2\xff\xfe"
+    for reader in (RowReader(Note, stored), UntypedReader(stored)):
+        with pytest.raises(DamagedData, match="event Note"):
+            reader.rows(rows)
+        with pytest.raises(DamagedData, match="event Note"):
+            reader.row(rows[1:])
+
+
 # ---------------------------------------------------------------- reading without classes
 
 

@@ -155,6 +155,11 @@ def test_nothing_sent_is_nothing_received(live: Live) -> None:
     assert receipt == live.send_many([])
     receipt = live.send_columns(Cart, Move, live.keys(Cart, KEYS)[[]], x=numpy.zeros(0))
     live.wait_for(receipt)
+    nobody = live.keys(Cart, [])
+    flat, matrix = numpy.zeros(0), numpy.zeros((0, 2), int)
+    left: list[dict[str, object]] = [{"label": flat.astype("U")}, {"path": matrix}, {"n": 3}]
+    for columns in left:
+        live.send_columns(Cart, Move, nobody, {"x": flat, **columns}, event_time=flat)
     assert [progress.inbox for progress in live.positions().values()] == [0, 0, 0]
 
 
@@ -431,7 +436,7 @@ MISTAKES: dict[str, tuple[Callable[[Live, Any], object], str]] = {
         "a sequence number cannot be -1",
     ),
     "numbers past the bound": (
-        lambda live, keys: live.send_columns(Cart, Tick, keys, source="gcs", first_seq=2**62),
+        lambda live, keys: live.send_columns(Cart, Tick, keys, source="gcs", first_seq=2**62 - 1),
         "give 0 to",
     ),
     "a time that is none": (
@@ -446,6 +451,18 @@ MISTAKES: dict[str, tuple[Callable[[Live, Any], object], str]] = {
         lambda live, keys: live.send_columns(Cart, Tick, keys, event_time="now"),
         "'event_time'.*'now'",
     ),
+    "a dict": (
+        lambda live, keys: live.send_columns(Cart, Move, keys, x={"a": 1.0}),
+        "it is {'a': 1.0}: give an array, a list or one value",
+    ),
+    "a set": (
+        lambda live, keys: live.send_columns(Cart, Move, keys, x=set(range(8))),
+        "give an array, a list or one value",
+    ),
+    "uneven lists": (
+        lambda live, keys: live.send_columns(Cart, Move, keys, x=[[1.0], [1.0, 2.0]] * 4),
+        "expected float, got list",
+    ),
     "a generator": (
         lambda live, keys: live.send_columns(Cart, Move, keys, x=(1.0 for _ in KEYS)),
         "expected float, got generator",
@@ -455,14 +472,14 @@ MISTAKES: dict[str, tuple[Callable[[Live, Any], object], str]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_mistake_is_named_and_nothing_of_it_is_stored(engine: str, tmp_path: Path) -> None:
-    with fleet.open(engine_url(engine, tmp_path), partitions=1) as live:
+    with fleet.open(engine_url(engine, tmp_path), partitions=2) as live:
         keys = live.keys(Cart, KEYS)
         for what, (mistake, message) in MISTAKES.items():
             with pytest.raises(UsageError, match=message) as caught:
                 mistake(live, keys)
             assert len(str(caught.value)) < 400, what
             assert "\n" not in str(caught.value), what
-            assert [progress.inbox for progress in live.positions().values()] == [0], what
+            assert [progress.inbox for progress in live.positions().values()] == [0, 0], what
         live.send_columns(Cart, Move, keys, x=X)
         live.settle()
         assert live.state(Cart, "c-1").moves == 1

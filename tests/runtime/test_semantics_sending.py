@@ -157,6 +157,12 @@ MISTAKES: dict[str, tuple[Callable[[Live], object], str]] = {
         lambda live: live.send_many([(Cart, "c-1", MOVE)], source="gcs", first_seq="x"),  # type: ignore[arg-type]
         "a sequence number cannot be 'x'",
     ),
+    "numbers of which the last is past the bound": (
+        lambda live: live.send_many(
+            [(Cart, f"c-{i}", MOVE) for i in range(9)], source="gcs", first_seq=2**62 - 3
+        ),
+        "a sequence number cannot be 4611686018427387909",
+    ),
     "a time that is none": (
         lambda live: live.send(Cart, "c-1", MOVE, event_time=float("nan")),
         "event_time cannot be nan",

@@ -348,6 +348,33 @@ def test_a_column_that_is_missing_or_of_another_kind_is_damage(name: str) -> Non
         read_all(Frame(frame.count - 1, frame.columns))
 
 
+@pytest.mark.parametrize(
+    ("width", "points"),
+    [(2, [0xD83D, 0xDE00]), (2, [0xD83D]), (4, [0xDE00]), (4, [0x110000]), (3, [1])],
+)
+def test_code_points_that_are_no_text_are_damage(width: int, points: list[int]) -> None:
+    """Also two halves side by side, which some decoders take for one character."""
+    content = b"".join(point.to_bytes(width, "little") for point in points)
+    column = Column("text", bytes([1, width, len(points)]) + content)
+    frame = Frame(1, {"name": column})
+    with pytest.raises(DamagedData):
+        frame.values("name")
+    with pytest.raises(DamagedData):
+        read_fields(frame, "", [Slot("name", "text", 7)], 1)
+
+
+def test_fields_in_another_order_are_damage() -> None:
+    """Latitude and longitude have one type: read in the wrong order they would be wrong rows."""
+    frame = columnar(Position, [[1.0, 2.0, 3.0]])
+    schema_id = CODEBOOK.id_of(Position)
+    for names in (["lon", "lat", "alt"], ["lat", "lon"], []):
+        frame.columns[f"cols.{schema_id}"] = opaque(pack(names))
+        with pytest.raises(DamagedData, match="other columns"):
+            read_payload(frame, CODEBOOK)
+        with pytest.raises(DamagedData, match="other columns"):
+            columns_of(frame, schema_id, slots(Position))
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(["ints", "bool", "enum", "text", "names", "list.f64"]), st.binary())
 def test_any_bytes_are_a_column_or_damage(kind: str, data: bytes) -> None:

@@ -109,6 +109,15 @@ def test_payloads_that_do_not_fit_their_rows_are_damage() -> None:
         read_payload(Frame(3, columns), codebook)
 
 
+@pytest.mark.parametrize("packed", [b"", b"\xc1", b"\x01", b"\x92\x01"])
+def test_payloads_that_are_none_are_damage(packed: bytes) -> None:
+    frame = Frame(1, {"schema": const(1), "rows.1": opaque(packed)})
+    with pytest.raises(DamagedData):
+        read_raw_payload(frame)
+    with pytest.raises(DamagedData):
+        select(frame, [0])
+
+
 def test_a_wrong_type_is_refused_with_the_field() -> None:
     codebook = codebook_of(FLEET)
     with pytest.raises(UsageError, match=r"Moved.*'lon'.*'east'"):

@@ -84,8 +84,7 @@ class Lane(StatefulSourcePartition[tuple[str, Any], int]):
         self._plan, self._lane, self._at = plan, lane, at
         self._lanes = plan["workers"]
         self._least = -(-plan["agents"] // self._lanes)
-        rate, most = plan["rate"], plan["most"]
-        self._total = (int(plan["seconds"] * rate) if rate else most) // self._lanes
+        self._total = plan["most"] // self._lanes
         with CLOCK.lock:
             CLOCK.begin = CLOCK.begin or time.perf_counter()
 
@@ -213,7 +212,9 @@ class Counting(StatelessSinkPartition[tuple[str, tuple[Any, ...]]]):
                     TALLY.sums[what] += hashed(agent, values[0])
                     if self._plan["rate"]:
                         number = (values[0] - 81.0) * 2.0**20
-                        TALLY.latencies.append(now - CLOCK.begin - number / self._plan["rate"])
+                        if number >= self._plan["first_counted"]:
+                            due = CLOCK.begin + number / self._plan["rate"]
+                            TALLY.latencies.append(now - due)
                     continue
                 late = what == "late"
                 TALLY.handed.append(now)

@@ -82,14 +82,18 @@ class Stream:
 
 
 class Paced(MapFunction):
-    """Notes when the first number came; with a rate, holds each one back until it is due."""
+    """Notes when numbers came: the first one, and the first that counts. With a rate it holds each
+    one back until it is due."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._rate, self._folder = plan["rate"], plan["folder"]
+        self._first_counted = plan["first_counted"]
         self._begin = 0.0
         self._told = 0.0
 
     def map(self, n: int) -> int:
+        if n == self._first_counted:
+            (Path(self._folder) / "warm").write_text(repr(time.perf_counter()))
         if n % 256 == 0 or self._rate:
             now = time.perf_counter()
             if not self._begin:
@@ -255,6 +259,7 @@ def build(env: StreamExecutionEnvironment, plan: dict[str, Any]) -> None:
 def collected(plan: dict[str, Any], seconds_end: float) -> dict[str, Any]:
     folder = Path(plan["folder"])
     begin = float((folder / "begin").read_text())
+    warm = float((folder / "warm").read_text())
     parts = [json.loads(path.read_text()) for path in sorted(folder.glob("tally-*"))]
     actions = {
         name: [sum(p[0][name] for p in parts), sum(p[1][name] for p in parts) & WORD]
@@ -265,11 +270,17 @@ def collected(plan: dict[str, Any], seconds_end: float) -> dict[str, Any]:
     checking = max(handed) - min(handed)
     return {
         "counts": [plan["most"]],
-        "seconds": seconds_end - begin - checking,
+        "counted": plan["most"] - plan["first_counted"],
+        "seconds": seconds_end - warm - checking,
         "agents": sum(p[3] for p in parts),
         "states": {name: sum(p[2][name] for p in parts) & WORD for name in FIELDS},
         "actions": actions,
-        "latencies": [at - begin - n / rate for p in parts for n, at in p[4]] if rate else [],
+        "latencies": [
+            at - begin - n / rate
+            for p in parts
+            for n, at in p[4]
+            if rate and n >= plan["first_counted"]
+        ],
     }
 
 

@@ -58,6 +58,7 @@ from holdfast.runtime.snapshots.store import default_store
     show_default=True,
     help="How much may be lost with the disk.",
 )
+@click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
     url: str,
@@ -70,6 +71,7 @@ def run(
     snapshot_seconds: float,
     archive: str | None,
     archive_seconds: float,
+    pin: bool,
     port: int | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
@@ -96,7 +98,7 @@ def run(
     if snapshots != "none":
         store = snapshots or archive or default_store(parse(url).root)
         helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers)
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, pin)
 
 
 def _shipper(url: str, archive: str, seconds: float) -> Helper:
@@ -118,6 +120,7 @@ def _supervise(
     memory_max: int,
     archive: str | None,
     helpers: list[Helper],
+    pin: bool,
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
@@ -132,7 +135,7 @@ def _supervise(
         _check_fit(fleet, engine)
         check_archive(engine, archive)
         calls = bool(fleet.calls) or has_open_calls(engine)
-        launcher = Launcher(reference, url, workers, numbers, memory_max, calls, helpers)
+        launcher = Launcher(reference, url, workers, numbers, memory_max, calls, helpers, pin=pin)
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()

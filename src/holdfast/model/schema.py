@@ -23,6 +23,7 @@ Kind: TypeAlias = Literal["event", "action", "state"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Upcast: TypeAlias = Callable[[dict[str, object]], dict[str, object]]
 _T = TypeVar("_T")
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,13 @@ class RowReader(Generic[_T]):
     def rows(self, buffer: Buffer) -> list[_T]:
         try:
             return self._decode_rows(buffer)
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise self._damaged(error) from error
 
     def row(self, buffer: Buffer) -> _T:
         try:
             return self._decode_row(buffer)
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise self._damaged(error) from error
 
     def _stored_is_beginning(self) -> bool:
@@ -290,7 +291,7 @@ class UntypedReader:
     def _decode(self, buffer: Buffer) -> object:
         try:
             return cast(object, msgspec.msgpack.decode(buffer))
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             raise self._damaged(str(error)) from error
 
     def _damaged(self, what: str) -> DamagedData:

@@ -12,7 +12,7 @@ from holdfast.errors import UsageError
 from holdfast.model.event import Event
 from holdfast.model.keys import Layout, shortened
 from holdfast.model.layout import Slot
-from holdfast.runtime.columns import arrays_from, has_rows, times_from
+from holdfast.runtime.columns import arrays_from, has_rows, layout_of, times_from
 from holdfast.runtime.prepared import Keys
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.columns import (
@@ -38,6 +38,7 @@ class Target(NamedTuple):
     event: type[Event]
     schema_id: int
     slots: tuple[Slot, ...]
+    may_be_large: bool  # an event of it may exceed the bound
 
 
 class Memory:
@@ -131,19 +132,19 @@ class ColumnBatch:
         if times is not None:
             columns |= field_columns("", _TIME, [times])
         frame = Frame(len(codes), columns)
-        if _row_bytes_at_most(target.slots) > EVENT_BYTES_MAX:
+        if target.may_be_large:
             _check_sizes(frame, target.event.__name__)
         return frame
 
 
-def _row_bytes_at_most(slots: Sequence[Slot]) -> int:
-    """A number takes up to 9 bytes in msgpack, a character up to 4."""
+def target_of(agent: str, event: type[Event], schema_id: int) -> Target:
+    slots = layout_of(event)
     total = 0
-    for slot in slots:
+    for slot in slots:  # a number takes up to 9 bytes in msgpack, a character up to 4
         member = max((len(str(value).encode()) for value in slot.values), default=0)
         each = 4 if slot.kind == "text" else 9 + member
         total += 9 + each * max(1, slot.most)
-    return total
+    return Target(agent, event, schema_id, slots, total > EVENT_BYTES_MAX)
 
 
 def _check_sizes(frame: Frame, event: str) -> None:

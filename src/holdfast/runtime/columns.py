@@ -25,8 +25,6 @@ _WANTED = {
     "int": "integers of 64 bits",
     "float": "numbers",
     "bool": "bools",
-    "enum": "members, or their values",
-    "text": "texts",
 }
 
 
@@ -70,9 +68,8 @@ def times_from(event_time: object, count: int) -> Array | None:
 
     if event_time is None:
         return None
-    times = cast(
-        "Array", _Given("send_columns", Slot("event_time", "float"), count).array(event_time)
-    )
+    given = _Given("send_columns", Slot("event_time", "float"), count)
+    times = cast("Array", given.array(event_time))
     if not numpy.isfinite(times).all():
         wrong = times[~numpy.isfinite(times)][0]
         raise UsageError(f"event_time cannot be {wrong}: give seconds as a number")
@@ -134,9 +131,12 @@ class _Given:
         if isinstance(value, numpy.ma.MaskedArray) and value.mask.any():
             raise self._refused("some of its values are masked: fill them")
         try:
-            return numpy.asarray(value)
+            found = numpy.asarray(value)
         except ValueError as error:
             raise self._refused(f"it is no array ({error})") from None
+        if not found.ndim:
+            raise self._refused(f"it is {shortened(value)}: give an array, a list or one value")
+        return found
 
     def _from_array(self, rows: Array) -> Arrays:
         slot = self._slot
@@ -181,11 +181,9 @@ class _Given:
         import numpy
 
         slot = self._slot
-        count, stored = len(rows), rows.dtype.itemsize // 4
-        points = numpy.ascontiguousarray(rows, f"<U{stored or 1}").view("<u4").reshape(count, -1)
-        lengths = numpy.where(points != 0, numpy.arange(1, points.shape[1] + 1), 0).max(
-            1, initial=0
-        )
+        count, width = len(rows), max(1, rows.dtype.itemsize // 4)
+        points = numpy.ascontiguousarray(rows, f"<U{width}").view("<u4").reshape(count, width)
+        lengths = numpy.where(points != 0, numpy.arange(1, width + 1), 0).max(1, initial=0)
         longest = int(lengths.max(initial=0))
         if longest > slot.most:
             row = int(lengths.argmax())

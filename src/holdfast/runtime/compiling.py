@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from holdfast.errors import UsageError
 from holdfast.model.compiling.program import QUEUE_DESCR, Program
@@ -80,17 +80,20 @@ def cache_folder() -> Path:
 
 
 def _obtain(program: Program, digest: str) -> Fold:
-    folder = cache_folder() / digest
     try:
+        folder = cache_folder() / digest
+        found = _load(folder, digest, program)  # without the lock: a cache may be read-only
+        if found is not None:
+            return found
         with _only_one(folder):
-            if is_whole(folder):
-                try:
-                    return _load(folder, digest, program)
-                except Exception:  # whatever numba meets there, it can be compiled anew
-                    pass
-            shutil.rmtree(folder, ignore_errors=True)
+            found = _load(folder, digest, program)
+            if found is not None:
+                return found
+            # What is damaged, and what a killed process has left.
+            for leftover in (folder, *folder.parent.glob(f".making-{digest}-*")):
+                shutil.rmtree(leftover, ignore_errors=True)
             return _compile(program, digest, folder)
-    except OSError:
+    except (OSError, RuntimeError):  # no place, no home, or numba finds no way to keep it
         return _compile(program, digest, None)
 
 
@@ -103,12 +106,15 @@ def _only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def _load(folder: Path, digest: str, program: Program) -> Fold:
-    fold = _import(folder / _KERNEL, digest).fold
-    with _beside(fold):
-        fold.compile(_signature(program))
-    if not sum(fold.stats.cache_hits.values()):
-        raise RuntimeError("numba did not take what it kept")
+def _load(folder: Path, digest: str, program: Program) -> Fold | None:
+    if not is_whole(folder):
+        return None
+    try:
+        fold = _import(folder / _KERNEL, digest).fold
+        with _beside(fold):
+            fold.compile(_signature(program))
+    except Exception:  # whatever numba meets there, it can be compiled anew
+        return None
     return _closed(fold)
 
 
@@ -117,7 +123,9 @@ def _compile(program: Program, digest: str, folder: Path | None) -> Fold:
     begun = time.monotonic()
     print(f"holdfast: compiling {name} …", end="", file=sys.stderr, flush=True)
     # numba wants the text in a file, at least for a moment: tracebacks and its own cache.
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder and folder.parent) as made:
+    with tempfile.TemporaryDirectory(
+        prefix=f".making-{digest}-", dir=folder and folder.parent
+    ) as made:
         file = Path(made) / _KERNEL
         file.write_text(program.module, "utf-8")
         fold = _import(file, digest).fold
@@ -141,7 +149,9 @@ def _closed(fold: Any) -> Fold:
 @contextmanager
 def _beside(fold: Any) -> Iterator[None]:
     """Let numba keep its files beside the kernel, whatever NUMBA_CACHE_DIR says."""
-    from numba import config
+    from numba.core import config as settings
+
+    config = cast(Any, settings)
 
     before, config.CACHE_DIR = config.CACHE_DIR, ""
     try:
@@ -167,7 +177,7 @@ def _import(file: Path, digest: str) -> ModuleType:
 
 
 def _signature(program: Program) -> tuple[Any, ...]:
-    """The types of all arguments. Inputs may be read-only and lie anywhere: frames are not copied."""
+    """The types of all arguments. Inputs may be read-only and lie anywhere, as in frames."""
     import numpy as np
     from numba import from_dtype, types
 
@@ -186,7 +196,7 @@ def _signature(program: Program) -> tuple[Any, ...]:
                 found += [given("<i8"), given(items, 2)]
             else:
                 found.append(given("<f8" if slot.kind == "float" else "<i8"))
-        return types.Tuple(found)
+        return types.Tuple(found)  # type: ignore[no-untyped-call]
 
     state = room(program.state_descr())
     inputs = [given("<i8"), given("<u1"), given("<f8"), given("<i8"), given("<i8"), types.int64]

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from holdfast.runtime.calling.bell import new_bell
@@ -95,11 +96,17 @@ class Launcher:
         memory_bytes_max: int = 0,
         calls: bool = False,
         helpers: Sequence[Helper] = (),
+        *,
+        pin: bool = False,
     ) -> None:
-        """With `calls` a caller is started at once, otherwise when the first call is committed."""
+        """With `calls` a caller is started at once, otherwise when the first call is committed.
+
+        With `pin` each worker keeps to one core, in turn of those that this process may use.
+        """
         self._arguments = [fleet, url, str(memory_bytes_max)]
         self._bell = new_bell()
         self._calls = calls
+        self._cores = sorted(os.sched_getaffinity(0)) if pin else []
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
         self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
         self.helpers = [_helping(helper) for helper in helpers]
@@ -107,7 +114,11 @@ class Launcher:
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
         arguments = [*self._arguments, ",".join(map(str, partitions))]
-        return Child("holdfast.runtime.process", arguments, self._bell)
+        child = Child("holdfast.runtime.process", arguments, self._bell)
+        if self._cores:
+            with suppress(ProcessLookupError):  # it has ended already: the supervisor will see
+                os.sched_setaffinity(child.pid, {self._cores[number % len(self._cores)]})
+        return child
 
     def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
         return Child("holdfast.runtime.calling.process", self._arguments[:2], self._bell)

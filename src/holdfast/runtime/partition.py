@@ -22,7 +22,8 @@ from holdfast.stepping.stepper import Stepper
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import Kernel
 
-EVENTS_PER_COMMIT_MAX = 65_536
+EVENTS_PER_COMMIT_MAX = 65_536  # in one commit; of compiled agents more, if there are many
+EVENTS_PER_AGENT = 2
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
@@ -92,6 +93,11 @@ class Partition:
     @property
     def position(self) -> int:
         return self.stepper.head.position
+
+    @property
+    def _most_events(self) -> int:
+        """A commit writes every agent it changed: a large fleet in a table takes larger steps."""
+        return max(EVENTS_PER_COMMIT_MAX, EVENTS_PER_AGENT * self.stepper.rows)
 
     @property
     def next_due(self) -> float | None:
@@ -267,7 +273,10 @@ class Partition:
                 letter.key,
                 letter.error,
             )
-        self._events_max = min(EVENTS_PER_COMMIT_MAX, self._events_max * 2)
+        self._events_max = min(self._most_events, self._events_max * 2)
+        for kind in self.stepper.compiled:
+            if (complaint := kind.complaint()) is not None:
+                _log.warning("%s", complaint)
         if len(commit.letters) > LETTERS_LOGGED:
             _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:

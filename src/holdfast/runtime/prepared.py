@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.keys import Layout, check_key, shortened
+from holdfast.stepping.kernels import prepare_kernels
 from holdfast.stepping.names import Names
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Keys:
             ) from None
         if chosen.ndim != 1:
             raise UsageError(f"keys[…] got indexes of {chosen.ndim} dimensions: give one")
-        return Keys(self.agent, self.table, chosen)
+        return Keys(self.agent, self.table, numpy.ascontiguousarray(chosen))
 
     def __repr__(self) -> str:
         return f"<{len(self):,} keys of {self.agent.__name__}>"
@@ -88,4 +89,5 @@ def prepare_keys(agent: type[Agent], names: Iterable[str]) -> Keys:
         check_key(key)
     places = {key: place for place, key in enumerate(dict.fromkeys(given))}
     codes = numpy.fromiter(map(places.__getitem__, given), "u4", len(given))
+    prepare_kernels()
     return Keys(agent, KeyTable(list(places)), codes)

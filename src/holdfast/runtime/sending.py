@@ -15,8 +15,7 @@ from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
-from holdfast.model.layout import Slot
-from holdfast.runtime.columns import layout_of, need_numpy
+from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.routing import Router, Share
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
@@ -123,6 +122,8 @@ class Courier(Generic[R]):
         if not len(batch):
             return Receipt(())
         check_count(len(batch))
+        if first_seq is not None:
+            check_numbers(first_seq + len(batch) - 1, None, None)  # else a part would be refused
         name, first, own = self._number(batch, source, first_seq)
         positions: dict[int, int] = {}
         repeats = 0
@@ -189,7 +190,7 @@ class Sending(Courier[Row]):
         super().__init__(router)
         self._fleet = fleet
         self._codebook = codebook
-        self._layouts: dict[type[Event], tuple[int, tuple[Slot, ...]]] = {}
+        self._targets: dict[tuple[str, type[Event]], Target] = {}
 
     def _parcels(
         self,
@@ -255,15 +256,16 @@ class Sending(Courier[Row]):
         return self.deliver(batch, parcels, source, first_seq, timeout)
 
     def _target(self, agent: str, event: type[Event]) -> Target:
-        from holdfast.runtime.columnar import Target
+        from holdfast.runtime.columnar import target_of
 
         if not (isinstance(event, type) and issubclass(event, Event)):
             raise UsageError(f"{shortened(event)} is no class of events: name one")
         self.check_event(event)
-        known = self._layouts.get(event)
+        known = self._targets.get((agent, event))
         if known is None:
-            known = self._layouts[event] = self._codebook.id_of(event), layout_of(event)
-        return Target(agent, event, *known)
+            known = target_of(agent, event, self._codebook.id_of(event))
+            self._targets[agent, event] = known
+        return known
 
     def _check_classes(self, events: Sequence[Event]) -> None:
         for event in set(map(type, events)):

@@ -103,5 +103,6 @@ class Worker:
             if partition.folding:
                 subject = getattr(partition.stepper.context, "_subject", None)
                 version = getattr(subject, "version", 0)
-                return partition.position, id(subject), version, partition.stepper.tries
+                inside = [int(kind.controls[0]) for kind in partition.stepper.compiled]
+                return partition.position, id(subject), version, partition.stepper.tries, inside
         return None

@@ -50,15 +50,16 @@ def run(stepper: Stepper, inputs: Inputs, now: float) -> None:
 
 def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -> None:
     """The hot loop: one dictionary look-up, one call and little else per event."""
-    classes = set(map(type, inputs.events))
-    events = snapshots(inputs.events, classes)
+    keys, events = inputs.keys, inputs.events
+    classes = set(map(type, events))
+    events = snapshots(events, classes)
     always = {cls: route.always for cls in classes if (route := kind.routes.get(cls))}
     handler = next(iter(always.values()), None)
     if len(classes) > 1 or handler is None:
-        _run_mixed(stepper, kind, inputs.keys, events, always, context)
+        _run_mixed(stepper, kind, keys, events, always, context)
         return
     cells, batch, touch = kind.cells, stepper.batch, stepper.touched.append
-    for key, cell, event in zip(inputs.keys, map(cells.get, inputs.keys), events, strict=True):
+    for key, cell, event in zip(keys, map(cells.get, keys), events, strict=True):
         if cell is None:
             cell = cells[key] = _meet(kind, key)
         if cell.batch != batch:

@@ -27,6 +27,15 @@ def kernels() -> Kernels:
         return PLAIN
 
 
+def prepare_kernels() -> None:
+    """Compile now what the first send would wait for."""
+    import numpy
+
+    codes, routes = numpy.zeros(1, "u4"), numpy.zeros(1, "u2")
+    kernels().order(codes, routes, 1)
+    kernels().occurring(codes, 1)
+
+
 # ---------------------------------------------------------------- numpy
 
 

@@ -48,6 +48,7 @@ def names_column(table: Sequence[bytes], codes: Array) -> Column:
     import numpy
 
     names = table if isinstance(table, Names) else Names(table)
+    codes = numpy.ascontiguousarray(codes, "u4")  # one type, so that kernels are compiled once
     if len(names) > _SPARSE * len(codes):
         used, own = numpy.unique(codes, return_inverse=True)
     else:

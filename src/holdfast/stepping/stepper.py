@@ -95,6 +95,11 @@ class Stepper:
         if cell.kind.expire_after is not None:
             self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
 
+    @property
+    def rows(self) -> int:
+        """How many agents of compiled classes there are."""
+        return sum(kind.table.count for kind in self.compiled)
+
     # Stepping.
 
     def step(

@@ -120,7 +120,7 @@ class CapturedPartition:
         position = self.facts.head.position
         for segment in self._segments:
             with explained(segment.path):
-                for stored in segment.frames(position):
+                for stored in segment.frames(position, segment.head().next):
                     position = stored.first + stored.count
                     yield stored
         if position != self.facts.next:

@@ -1,8 +1,9 @@
 """The run of deltas in a state file, as its owner remembers it: which of them to move to the base.
 
-Point reads look into every delta, so their number and bytes are bounded. Few large deltas come
-from busy producers: they are moved together, because they mostly change the same agents. Many small
-ones come from a quiet fleet, which minds a pause: the oldest are moved, a few at a time.
+Point reads look into every delta, so their number and bytes are bounded, and the oldest are moved.
+Of these only the agents are written that no later delta has: a busy fleet changes the same agents
+again and again, so that most of what is old is gone by itself. Of many large deltas the older half
+is moved; of many small ones, which come from a quiet fleet that minds a pause, a few at a time.
 
 Blocks are another matter: to move them, whole buckets of the base are written, mostly all of them.
 So they wait until the deltas are about as large as that, or very many, and are moved together.
@@ -82,13 +83,29 @@ class DeltaRun:
     def next_part(self, read_all: Callable[[], Iterable[Record | Block]]) -> Part:
         if self._inherited:
             return Part(2**62, self.count, self._size, read_all)
-        everything = self._size > DELTA_BYTES_MAX
-        most = self.count if everything else min(self.count, DELTAS_AT_ONCE)
-        part = list(islice(self._own, most))
+        most = self._oldest()
+        part, rest = list(islice(self._own, most)), islice(self._own, most, None)
         newest: dict[tuple[str, str], Record] = {}
         for delta in part:
             newest.update(zip(map(_NAME, delta.records), delta.records, strict=True))
+        for delta in rest:
+            for name in newest.keys() & set(map(_NAME, delta.records)):
+                del newest[name]
+            if not newest:
+                break
         return Part(part[-1].id, most, sum(delta.size for delta in part), newest.values)
+
+    def _oldest(self) -> int:
+        """How many of the oldest go: enough to halve the bytes, or a few."""
+        if self._size <= DELTA_BYTES_MAX:
+            return min(self.count, DELTAS_AT_ONCE)
+        left, most = self._size, 0
+        for delta in self._own:
+            left -= delta.size
+            most += 1
+            if left <= DELTA_BYTES_MAX // 2:
+                break
+        return most
 
     def moved(self, part: Part, base: Mapping[str, int]) -> None:
         for _ in range(min(part.deltas, len(self._own))):

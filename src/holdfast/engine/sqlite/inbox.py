@@ -61,6 +61,7 @@ class SqliteInbox:
         self._open: Segment | None = None
         self._reading = threading.Lock()
         self._readers: dict[SegmentName, Segment] = {}
+        self._newest_read = SegmentName(0, 0)  # none has this number
         self._wake = folder / "wake"
         self.kept = KeepMark(folder)
 
@@ -220,17 +221,16 @@ class SqliteInbox:
         with self._reading:
             found: list[StoredFrame] = []
             events = size = 0
-            head: InboxHead | None = None
+            before: InboxHead | None = None
             seen = self._witness.seen()
-            names, segments = self._from(position)
-            for segment in segments:
-                if head is not None and segment.name.first != head.next:
-                    raise damaged(self.folder, f"the segment from {head.next} on is missing")
+            for segment, newest in self._from(position):
+                if before is not None and segment.name.first != before.next:
+                    raise damaged(self.folder, f"the segment from {before.next} on is missing")
                 with explained(segment.path):
-                    head = segment.head()
-                    if segment.name == names[-1] and head.next < seen:
+                    head = before = segment.head()
+                    if newest and head.next < seen:
                         self._check_newest(segment.name, head, seen)
-                    for stored in segment.frames(position):
+                    for stored in segment.frames(position, head.next):
                         found.append(stored)
                         events += stored.count
                         size += len(stored.frame)
@@ -272,12 +272,19 @@ class SqliteInbox:
     def first_position(self) -> int:
         return list_segments(self.folder)[0].first
 
-    def _from(self, position: int) -> tuple[list[SegmentName], list[Segment]]:
-        """All names, and the segments from the one that may hold `position` on, at most two."""
+    def _from(self, position: int) -> list[tuple[Segment, bool]]:
+        """The segments from the one that may hold `position` on, at most two; is it the newest."""
+        name = self._newest_read
+        last = self._reader(name) if name in self._readers and name.first <= position else None
+        if last is not None:
+            with explained(last.path):
+                if self._is_newest(last, last.head()):
+                    return [(last, True)]  # as nearly always: the folder need not be listed
         names = list_segments(self.folder)
+        self._newest_read = names[-1]
         start = max((i for i, n in enumerate(names) if n.first <= position), default=0)
-        opened = [self._reader(name) for name in names[start : start + 2]]
-        return names, [segment for segment in opened if segment is not None]
+        opened = [(self._reader(name), name == names[-1]) for name in names[start : start + 2]]
+        return [(segment, newest) for segment, newest in opened if segment is not None]
 
     def _reader(self, name: SegmentName) -> Segment | None:
         """Few stay open, and the ones used last: a read has two of them in its hands at once."""

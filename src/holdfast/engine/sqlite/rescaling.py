@@ -196,7 +196,7 @@ def _put_share(connection: apsw.Connection, share: Share, taken: set[Place]) -> 
                 records += records_in(part)
             else:
                 blocks[block.agent, bucket] = part
-    taken |= blocks.keys()
+    taken.update(blocks)
     rows = [(*record, check_of(*record)) for record in records]
     connection.executemany("INSERT INTO base VALUES(?, ?, ?, ?, ?, ?, ?, ?)", rows)
     put_blocks(connection, blocks.items())

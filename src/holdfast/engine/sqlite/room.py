@@ -31,9 +31,10 @@ class Room:
                 "free some space, then it goes on"
             )
         if parcel.external and position - self._recently() >= self._limits.backlog_events_max:
+            most = self._limits.backlog_events_max
             raise Backlog(
-                f"{self._folder.parent.name}: {self._limits.backlog_events_max:,} events wait to be "
-                "folded, the bound: send slower, or see `holdfast doctor` whether a worker runs"
+                f"{self._folder.parent.name}: {most:,} events wait to be folded, the bound: send "
+                "slower, or see `holdfast doctor` whether a worker runs"
             )
 
     def _recently(self) -> int:

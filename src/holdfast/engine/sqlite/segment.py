@@ -115,9 +115,11 @@ class Segment:
     def put_frame(self, first: int, count: int, stamp: float, frame: bytes) -> None:
         _put_frame(self.connection, first, count, stamp, frame)
 
-    def frames(self, position: int) -> Iterator[StoredFrame]:
-        """Frames from the one that holds `position` on: each is checked, and none is missing."""
-        end = self.head().next  # read first, so that what it promises must be there
+    def frames(self, position: int, end: int) -> Iterator[StoredFrame]:
+        """Frames from the one that holds `position` on: each is checked, and none is missing.
+
+        `end` is of a head read before, so that what it promises must be there.
+        """
         expected = max(position, self.name.first)
         run = False
         cursor = self.connection.execute(

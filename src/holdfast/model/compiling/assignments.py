@@ -149,7 +149,7 @@ class Assignments:
         function.acts = True
         if owner.field in function.looping:
             raise CannotCompile(
-                f"{owner.field} becomes another list inside a loop over it: change it after the loop"
+                f"{owner.field} becomes another list inside a loop over it: do that after the loop"
             )
         function.replaces.add(owner.field)
 

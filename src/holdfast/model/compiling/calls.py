@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from holdfast.model.compiling.kinds import BOOL, INT, NOTHING, TEXT, CannotCompile
 from holdfast.model.compiling.library import call_library
@@ -46,7 +47,7 @@ class Calls:
         if found is isinstance:
             return self._isinstance(node)
         if isinstance(found, FunctionType):
-            return self._user(found, [], node)
+            return self._user(found, (), node)
         return call_library(self.function, found, self.values(node))
 
     def _method(self, target: Bound, node: ast.Call) -> Meaning:
@@ -59,8 +60,7 @@ class Calls:
             self.function.say("raise Unusual")
             return _NOTHING
         if isinstance(owner, Self | Given):
-            assert target.function is not None
-            return self._user(target.function, [owner], node)
+            return self._user(cast("FunctionType", target.function), [owner], node)
         if owner.kind == TEXT:
             return self._of_text(owner, target.name, self.values(node))
         return self._of_list(owner, target.name, self.values(node))
@@ -72,7 +72,7 @@ class Calls:
 
     # Functions of the user.
 
-    def _user(self, called: FunctionType, owner: list[Meaning], node: ast.Call) -> Value:
+    def _user(self, called: FunctionType, owner: Sequence[Meaning], node: ast.Call) -> Value:
         function = self.function
         given = self._bound(called, owner, node)
         passed = [Value("", each.kind) if isinstance(each, Value) else each for each in given]
@@ -97,7 +97,9 @@ class Calls:
             return _NOTHING
         return Value(function.keep(code), lowered.returns)
 
-    def _bound(self, called: FunctionType, owner: list[Meaning], node: ast.Call) -> list[Meaning]:
+    def _bound(
+        self, called: FunctionType, owner: Sequence[Meaning], node: ast.Call
+    ) -> list[Meaning]:
         """The arguments as the function has its parameters, computed as the call has them."""
         expressions = self.function.expressions
         code = called.__code__

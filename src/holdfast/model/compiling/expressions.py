@@ -244,7 +244,9 @@ class Expressions:
         choices = self._choices(node)
         if choices is not None:
             tests = [operators.compare(ast.Eq(), left, each) for each in choices]
-            test = f"({' or '.join(tests)})" if tests else "False"
+            if not tests:
+                self.refuse(node, "`in` of nothing cannot be compiled: leave it out")
+            test = f"({' or '.join(tests)})"
             if left.kind == FLOAT:  # Python takes a NaN that is the very object for equal
                 test = f"(known({left.code}) and {test})"
             return _negated(test) if negated else test, left

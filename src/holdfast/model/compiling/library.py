@@ -14,7 +14,7 @@ from holdfast.model.compiling.values import Thing, Value, as_float, as_int, show
 if TYPE_CHECKING:
     from holdfast.model.compiling.functions import Function
 
-# Functions of `math` whose compiled form gives the same bits; `finite` gives up where Python raises.
+# Those whose compiled form gives the same bits; `finite` gives up where Python may raise.
 _FINITE: set[object] = {
     math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh,
     math.asinh, math.acosh, math.atanh, math.exp, math.expm1, math.log, math.log1p, math.log2,

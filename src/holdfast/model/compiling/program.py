@@ -5,9 +5,9 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     fold(S, undo, images, touched, rows, codes, times, hops, at, batch,
          ctl, clk, keys, offsets, rng, queue, scratch, prefix, E0, E1, …, out0, out1, …)
 
-    S        records of `state_descr()`, one per agent in memory. `flags` with bit 1: the agent is not
-             for compiled code (paused, holds events, lent …). `timers`: how many it has, named or
-             not. `updated`: ctx.now of the last event it took
+    S        records of `state_descr()`, one per agent in memory. `flags` with bit 1: the agent is
+             not for compiled code (paused, holds events, lent …). `timers`: how many it has, named
+             or not. `updated`: ctx.now of the last event it took
     undo     one such record: the agent of the event at hand as it was before
     images, touched   for each agent that changed first in this batch: as it was, and its row
     rows     i8, per event: the row of its agent in S
@@ -19,8 +19,8 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     ctl      i8, CONTROLS of them:
              0 the event at hand             1 how many in images and touched
              2 outputs so far: the `order` of the next      3 serials used in this event
-             4 hops of this event            5 after Unusual: the number of the output buffer that is
-             full, plus 1; -1 for the queue, -2 for touched; else 0. Whoever called makes room,
+             4 hops of this event            5 after Unusual: the number of the output buffer that
+             is full, plus 1; -1 for the queue, -2 for touched; else 0. Whoever called makes room,
              sets it back to 0 and folds the same event again
              6 not 0: ctx.reply is for the interpreter (an ask, or a message, whose sender answers)
              8 entries in queue              9 and 10 what 2 and 8 were before this event

@@ -1,4 +1,4 @@
-"""The source of a handler, guard or helper as a syntax tree, with lines as its file numbers them."""
+"""The source of a handler, guard or helper as a syntax tree, with the lines of its file."""
 
 from __future__ import annotations
 

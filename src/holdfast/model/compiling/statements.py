@@ -96,8 +96,11 @@ class Statements:
         return True
 
     def _Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):  # a docstring
-            self.function.expressions.meaning(node.value)
+        if isinstance(node.value, ast.Constant):
+            return  # a docstring
+        found = self.function.expressions.meaning(node.value)
+        if isinstance(found, Value) and found.kind.name not in ("nothing", "list"):
+            self.function.keep(found.code)  # for nothing but the error that it may raise
 
     def _If(self, node: ast.If) -> bool:
         function = self.function

@@ -53,11 +53,13 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
                 continue
         finally:
             fold.stepper.order = int(controls[2])
+        kind.given_up += 1
         _keep_timers(kind)
         _fold_carefully(kind, fold, inputs, int(controls[0]), int(events.rows[controls[0]]))
         controls[0] += 1
     _keep_timers(kind)
     fold.position = inputs.first + len(inputs)
+    kind.folded += len(inputs)
 
 
 def _read(kind: CompiledKind, inputs: Inputs) -> Events | None:

@@ -28,6 +28,8 @@ from holdfast.stepping.record import Record
 
 _OUTPUTS_AT_FIRST = 4096
 _SCRATCH = 2**16
+_ENOUGH = 10_000  # events to judge a kernel by
+_TOO_MANY = 0.1  # a larger share given back costs more than the kernel gains
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -61,6 +63,8 @@ class CompiledKind(Kind):
         self._aside_before: dict[int, Aside | None] = {}  # of those changed in this batch
         self._lent: dict[int, Cell] = {}
         self._changed: set[int] = set()  # rows of lent cells
+        self.folded = self.given_up = 0  # events that came to the kernel, and that it gave back
+        self._judged = False
         # What the kernel works with, as `model.compiling.program` says.
         self.batch = 0
         self.controls = np.zeros(CONTROLS, np.int64)
@@ -180,6 +184,20 @@ class CompiledKind(Kind):
     def timers_beside(self, row: int) -> dict[str, Timer]:
         aside = self.aside.get(row)
         return aside.extras.timers if aside is not None else {}
+
+    def complaint(self) -> str | None:
+        """Told once: an event that the kernel gives back costs many times an interpreted one."""
+        if self._judged or self.folded < _ENOUGH:
+            return None
+        self._judged = True
+        share = self.given_up / self.folded
+        if share < _TOO_MANY:
+            return None
+        return (
+            f"{self.name} is compiled, but {share:.0%} of its first {self.folded:,} events were "
+            "folded by the interpreter, because they fail, log, call or reply: without "
+            "compiled=True it is faster"
+        )
 
     # Batches.
 

@@ -21,9 +21,11 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 /** Throws actions away, but counts and hashes them; they count when their checkpoint is complete. */
 final class CountingSink implements Sink<Output>, SupportsCommitter<CountingSink.Tally> {
     private final long rate;
+    private final long firstCounted;
 
-    CountingSink(long rate) {
+    CountingSink(long rate, long firstCounted) {
         this.rate = rate;
+        this.firstCounted = firstCounted;
     }
 
     /** What came between two checkpoints. */
@@ -35,13 +37,13 @@ final class CountingSink implements Sink<Output>, SupportsCommitter<CountingSink
         long[] numbers = new long[0]; // of the events behind actions, for latency
         int timed;
 
-        void take(Output output, long rate) {
+        void take(Output output, long rate, long firstCounted) {
             if (output.kind < Output.STATE) {
                 counts[output.kind]++;
                 sums[output.kind] += Stream.hash(output.agent, output.value);
-                if (rate > 0) {
+                long number = rate > 0 ? Stream.numberOf(output.value) : -1;
+                if (rate > 0 && number >= firstCounted) {
                     if (timed == numbers.length) numbers = Arrays.copyOf(numbers, 2 * timed + 16);
-                    long number = Stream.numberOf(output.value);
                     numbers[timed++] = number;
                     Totals.arrived(Clock.latency(number, rate));
                 }
@@ -55,7 +57,7 @@ final class CountingSink implements Sink<Output>, SupportsCommitter<CountingSink
 
     @Override
     public SinkWriter<Output> createWriter(WriterInitContext context) {
-        return new Writer(rate);
+        return new Writer(rate, firstCounted);
     }
 
     @Override
@@ -70,15 +72,17 @@ final class CountingSink implements Sink<Output>, SupportsCommitter<CountingSink
 
     private static final class Writer implements CommittingSinkWriter<Output, Tally> {
         private final long rate;
+        private final long firstCounted;
         private Tally tally = new Tally();
 
-        Writer(long rate) {
+        Writer(long rate, long firstCounted) {
             this.rate = rate;
+            this.firstCounted = firstCounted;
         }
 
         @Override
         public void write(Output output, Context context) {
-            tally.take(output, rate);
+            tally.take(output, rate, firstCounted);
         }
 
         @Override

@@ -109,7 +109,7 @@ final class Generator implements Source<Event, Generator.Lane, Collection<Genera
         @Override
         public boolean hasNext() {
             if (plan.most > 0 || plan.rate > 0) {
-                long total = plan.most > 0 ? plan.most : (long) (plan.seconds * plan.rate);
+                long total = plan.most > 0 ? plan.most : (long) ((plan.warmup + plan.seconds) * plan.rate);
                 if (at * plan.parallelism + lane.lane < total) return true;
                 Clock.ended(lane.lane, at);
                 return false;

@@ -23,13 +23,13 @@ public final class Main {
                 .keyBy(event -> event.key, Types.STRING)
                 .process(new Logic(plan.watchdogMillis, false))
                 .returns(Serializers.Info.OUTPUT);
-        actions.sinkTo(new CountingSink(plan.rate));
+        actions.sinkTo(new CountingSink(plan.rate, plan.firstCounted()));
         if (plan.stream.mix.equals("messages")) {
             actions.getSideOutput(Logic.MESSAGES)
                     .keyBy(event -> event.key, Types.STRING)
                     .process(new Logic(0, true))
                     .returns(Serializers.Info.OUTPUT)
-                    .sinkTo(new CountingSink(0));
+                    .sinkTo(new CountingSink(0, 0));
         }
         Path status = Path.of("/proc/self/status");
         env.execute("drones");

@@ -17,6 +17,11 @@ final class Plan implements Serializable {
     final long watchdogMillis;
     final String folder;
 
+    /** Of a run at a rate: events before this number warm it up. */
+    long firstCounted() {
+        return (long) (warmup * rate);
+    }
+
     Plan(Path file) throws java.io.IOException {
         Properties given = new Properties();
         try (var reader = Files.newBufferedReader(file)) {

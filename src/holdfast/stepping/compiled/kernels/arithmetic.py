@@ -244,8 +244,6 @@ def rounded(a, digits):
     rest = high - whole
     # `high + low` is the exact product; of `low` only the sign matters, and only at a half.
     up = rest > 0.5 or (rest == 0.5 and (low > 0.0 or (low == 0.0 and int(whole) & 1 == 1)))
-    if rest == 0.0 and low < 0.0:
-        up = False
     return math.copysign((whole + (1.0 if up else 0.0)) / ten, a)
 
 

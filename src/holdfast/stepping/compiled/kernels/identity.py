@@ -155,9 +155,10 @@ def draw_int(S, i, C, low, high):
     while (bound - 1) >> width:
         width += 1
     while True:
-        drawn = 0
+        # Signed: a number that is signed here and unsigned there becomes a float.
+        drawn = np.int64(0)
         if width > 0:
-            drawn = int(_bits(S, i, C) >> np.uint64(64 - width))
+            drawn = np.int64(_bits(S, i, C) >> np.uint64(64 - width))
         if drawn < bound:
             return low + drawn
 

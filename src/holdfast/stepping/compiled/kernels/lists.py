@@ -41,8 +41,8 @@ def sum_of(room, count):
 
 @inner
 def holds(room, count, item):
-    if item != item:
-        raise Unusual  # Python takes a NaN that is the very object for equal
+    if item != item:  # Python takes a NaN that is the very object for equal
+        raise Unusual
     for k in range(count):
         if room[k] == item:
             return True
