@@ -35,7 +35,7 @@ def twins(kernels: Kernels) -> Twins:
 
 
 def test_a_timer_that_is_only_cancelled(twins: Twins) -> None:
-    """"never" is cancelled and set by nobody: it has no events, and its agents are stored."""
+    """ "never" is cancelled and set by nobody: it has no events, and its agents are stored."""
     twins.inbox.put([(Drone, "d-1", Do(5)), (Drone, "d-1", Do(2)), (Drone, "d-1", Do(5))], 10.0)
     twins.step(1)
     twins.compiled.reload(twins.kernels, compacted=True)

@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 from holdfast.stepping.compiled import agenda, kind, table
 from holdfast.stepping.compiled.kind import Kernel
 from tests.compiled.agents import FLEET
-from tests.compiled.streams import Stream, key
-from tests.compiled.agents import Do, Drone, Op, Calc, Meter
+from tests.compiled.streams import Stream
 from tests.compiled.twins import Twins, view
 
 Kernels = Mapping[str, Kernel]
 
 
 @given(r=st.randoms(use_true_random=False))
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_generated_streams(kernels: Kernels, r: Random) -> None:
     stream = Stream(Twins(FLEET, kernels), r, keys=3, rows=4)
     for _ in range(4):

@@ -40,7 +40,9 @@ def twins_of(fleet: FleetModel, known: dict[int, Schema], register: Register) ->
     return Twins(fleet, kernels_of(fleet), Codebook(fleet, known, register))
 
 
-def rows(agent: type[Agent], reading: type[Event], *values: float) -> list[tuple[type[Agent], str, Event]]:
+def rows(
+    agent: type[Agent], reading: type[Event], *values: float
+) -> list[tuple[type[Agent], str, Event]]:
     return [(agent, f"s-{n % 4}", reading(value)) for n, value in enumerate(values)]  # type: ignore[call-arg]
 
 
@@ -81,7 +83,12 @@ def both_releases(old: Codebook, new: Codebook) -> Frame:
     values = [1.0, 2.0, 3.0, 4.0]
     keys = [f"s-{n}" for n in range(4)]
     first = event_frame(
-        "Sensor", keys[:2], [fleet_v1.Reading(v) for v in values[:2]], old, source="x", seqs=range(2)
+        "Sensor",
+        keys[:2],
+        [fleet_v1.Reading(v) for v in values[:2]],
+        old,
+        source="x",
+        seqs=range(2),
     )
     second = event_frame(
         "Sensor",

@@ -205,9 +205,7 @@ class Columns:
             self._columns[name] = kind, body[end : end + size]
             end += size
 
-    def values(
-        self, name: str, default: object = None, count: int | None = None
-    ) -> list[object]:
+    def values(self, name: str, default: object = None, count: int | None = None) -> list[object]:
         """One value per row, of which there may be fewer than the frame has; `default` for each
         where there is no such column."""
         column = self._columns.get(name)

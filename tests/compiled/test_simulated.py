@@ -1,0 +1,28 @@
+"""Goal: compiled agents keep every promise under the simulated faults, judged as any fleet is: by a
+reference that interprets their handlers and shares no code with the stepper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.stepping.compiled.kind import Kernel
+from holdfast.testing import simulate
+from holdfast.testing.simulation.run import run
+from tests.compiled.agents import FLEET
+
+SEEDS = range(16)
+
+
+def test_every_promise_holds(kernels: Mapping[str, Kernel]) -> None:
+    tally = simulate(FLEET, SEEDS)
+    assert tally.seeds == len(SEEDS)
+    assert tally.events > 40 * tally.seeds
+
+
+def test_kernels_did_it(kernels: Mapping[str, Kernel]) -> None:
+    """Most commits have agents in blocks, which only kernels make."""
+    evidence = run([FLEET], 3).evidence
+    commits = [
+        a.commit for generation in evidence.generations for log in generation for a in log.commits
+    ]
+    assert sum(bool(each.blocks) for each in commits) > len(commits) // 3
