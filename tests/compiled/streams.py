@@ -7,21 +7,16 @@ from random import Random
 
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
-from tests.compiled.agents import (
-    COMPILED,
+from tests.compiled.agents import COMPILED, Clerk, Drone, Meter, Scribe, Strict
+from tests.compiled.events import (
     Calc,
-    Clerk,
     Do,
-    Drone,
     Gear,
-    Meter,
     Op,
     Question,
     Raised,
     Ring,
-    Scribe,
     Stranger,
-    Strict,
     Tick,
     Told,
     Write,

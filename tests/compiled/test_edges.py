@@ -1,5 +1,5 @@
-"""Goal: the places where kernels once differed from the interpreter, each with the least that it
-took: timers that leave their slots, agents that took no event, values without a place in columns."""
+"""Goal: the places where kernels differed from the interpreter, or could, each with the least that
+it takes: timers that leave their slots, agents without an event, values without a column."""
 
 from __future__ import annotations
 
@@ -8,22 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.stepping.compiled.kind import Kernel
-from tests.compiled.agents import (
-    FLEET,
-    Calc,
-    Clerk,
-    Do,
-    Drone,
-    Meter,
-    Op,
-    Raised,
-    Ring,
-    Scribe,
-    Strict,
-    Tick,
-    Told,
-    Write,
-)
+from tests.compiled.agents import FLEET, Clerk, Drone, Meter, Scribe, Strict
+from tests.compiled.events import Calc, Do, Op, Raised, Ring, Tick, Told, Write
 from tests.compiled.twins import Twins
 
 Kernels = Mapping[str, Kernel]

@@ -53,7 +53,7 @@ def test_streams_meet_everything(kernels: Kernels) -> None:
     assert any(each.condemned for each in commits)
     agents = {letter.agent for each in commits for letter in each.letters}
     assert agents == set(FLEET.agents)
-    made = [each for each in stream.twins.compiled.commits]
+    made = stream.twins.compiled.commits
     assert sum(each.blocks != [] for each in made) > len(made) // 3
 
 

@@ -107,7 +107,8 @@ class Clamped(Action):
     to: float
 
     def __post_init__(self) -> None:
-        self.to = max(self.to, 0.0)
+        if self.to < 0.0:
+            raise ValueError("below the ground")
 
 
 class Warped(Event):
@@ -118,7 +119,7 @@ class Warped(Event):
 
 
 def test_hooks_are_refused() -> None:
-    with pytest.raises(DefinitionError, match="Clamped has __post_init__, .* leave it out"):
+    with pytest.raises(DefinitionError, match=r"Clamped has __post_init__, .* leave it out"):
 
         class Emits(Agent, compiled=True):
             @on
@@ -156,7 +157,7 @@ def test_names_and_defaults_are_refused() -> None:
             def poke(self, event: Poke, ctx: Context) -> None:
                 self.tag__n = 1
 
-    with pytest.raises(DefinitionError, match="default 9223372036854775808: .* 64 bits"):
+    with pytest.raises(DefinitionError, match=r"default 9223372036854775808: .* 64 bits"):
 
         class Huge(Agent, compiled=True):
             n: int = 2**63

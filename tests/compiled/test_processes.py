@@ -23,6 +23,8 @@ from tests.kills.harness import ROOT, Site, children, site, wait_until
 
 pytestmark = pytest.mark.kill
 FLEET = "tests.compiled.depot:fleet"
+COMMAND = "tests.kills.holdfast_command"
+NUMBERLESS = "tests.compiled.numberless"
 INTERPRETED = {"DEPOT_INTERPRETED": "1"}
 
 
@@ -86,10 +88,11 @@ class Depot:
             time.sleep(0.1)  # short timers ring yet
         assert found == []
 
-    def command(self, *words: str, module: str = "tests.kills.holdfast_command") -> str:
+    def command(self, *words: str, module: str = COMMAND) -> str:
         done = subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
+            check=False,
             capture_output=True,
             text=True,
             timeout=120,
@@ -208,7 +211,7 @@ def test_a_snapshot_becomes_a_fleet(directory: Depot, tmp_path: Path) -> None:
 )
 def test_readers_need_no_numpy(directory: Depot, words: list[str]) -> None:
     url = ["--engine", directory.place.url]
-    said = directory.command(*words, *url, module="tests.compiled.numberless")
+    said = directory.command(*words, *url, module=NUMBERLESS)
     assert said == directory.command(*words, *url) or words == ["doctor"]
     if words[0] in ("state", "history"):
         assert "s-7" in said or "weight" in said or "Scan" in said
