@@ -27,6 +27,7 @@ class Meter(Agent, compiled=True):
     up: bool = False
     count: int = 0
     last: Op = Op.LOOP
+    at: float = 0.0
 
     @on
     def calculate(self, event: Calc, ctx: Context) -> None:
@@ -65,6 +66,7 @@ class Meter(Agent, compiled=True):
         else:
             self.further(event)
         self.last = op
+        self.at = ctx.event_time
         ctx.emit(Computed(n=self.n, x=self.x, up=self.up, op=self.last))
 
     def further(self, event: Calc) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
-from tests.compiled.agents import COMPILED, Clerk, Drone, Meter, Scribe, Strict
+from tests.compiled.agents import COMPILED, Clerk, Drone, Scribe, Strict
 from tests.compiled.events import (
     Calc,
     Do,
@@ -21,6 +21,7 @@ from tests.compiled.events import (
     Told,
     Write,
 )
+from tests.compiled.meter import Meter
 from tests.compiled.twins import Twins
 
 NUMBERS = [0, 1, -1, 2, 3, 5, 7, 13, 64, 100, 10**9, 2**31, 2**53, 2**53 + 1, 2**62, 2**62 - 1]
@@ -91,6 +92,7 @@ class Stream:
         self.rows = rows
         self.stamp = 1_000.0
         self.carried = 0
+        self.redrives = True
 
     def pass_time(self) -> float:
         self.stamp += self.r.choice([0.0, 0.0, 0.001, 0.3, 1.0, 4.0, 31.0])
@@ -132,9 +134,9 @@ class Stream:
         r, twins = self.r, self.twins
         agent = r.choice(AGENTS)
         letters = [each for commit in twins.plain.commits for each in commit.letters]
-        what = r.choice(["pause", "resume", "resume", "redrive", "compensate"])
+        what = r.choice(["pause", "pause", "resume", "resume", "redrive", "compensate"])
         at = self.pass_time()
-        if what == "redrive" and letters:
+        if what == "redrive" and letters and self.redrives:
             letter = r.choice(letters)
             cls = twins.fleet.agents[letter.agent]
             twins.inbox.command(cls, letter.key, ["redrive", letter.id], at)
@@ -144,7 +146,7 @@ class Stream:
             command = [what, f"twins/{r.randint(0, 5)}", "no", twins.codebook.id_of(Raised), row]
             twins.inbox.command(agent, key(r, agent, self.keys), command, at)
         elif what in ("pause", "resume"):
-            twins.inbox.command(agent, key(r, agent, self.keys), [what, "break"], at)
+            twins.inbox.command(agent, key(r, agent, 2), [what, "break"], at)
 
     def carry(self) -> None:
         """What was sent arrives, in the form in which one of the twins has sent it."""

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.stepping.compiled.kind import Kernel
-from tests.compiled.agents import FLEET, Clerk, Drone, Meter, Scribe, Strict
+from tests.compiled.agents import FLEET, Clerk, Drone, Scribe, Strict
 from tests.compiled.events import Calc, Do, Op, Raised, Ring, Tick, Told, Write
+from tests.compiled.meter import Meter
 from tests.compiled.twins import Twins
 
 Kernels = Mapping[str, Kernel]
@@ -55,16 +56,39 @@ def test_a_timer_leaves_its_slot_at_the_same_time(twins: Twins) -> None:
 
 def test_a_timer_comes_back_to_its_slot_at_the_same_time(twins: Twins) -> None:
     """And leaves it again for later."""
-    large = 2**62 + 2**61 + 1
     twins.inbox.put([(Drone, "d-1", Ring(2**63 - 1, part=3.0))], 10.0)
-    twins.inbox.put([(Drone, "d-1", Ring(1 - 2**62, part=3.0))], 10.0)
+    twins.inbox.put([(Drone, "d-1", Do(0, 3.0, 0))], 10.0)
     twins.inbox.put([(Drone, "d-1", Tick())], 14.0)
     twins.step(2)
     assert twins.step(1).journalled is not None
-    twins.inbox.put([(Drone, "d-1", Ring(-large, part=0.0)), (Drone, "d-1", Ring(2**63 - 1))], 20.0)
+    twins.inbox.put([(Drone, "d-1", Ring(2**63 - 1, part=3.0))], 20.0)
     twins.inbox.put([(Drone, "d-1", Tick())], 30.0)
     twins.step(1)
     assert twins.step(1).journalled is not None
+
+
+def test_a_timer_beside_its_slot_is_cancelled(twins: Twins) -> None:
+    """The kernel does not see it, and must not touch its slot."""
+    for at, what in enumerate([5, 0, 6]):
+        key = f"d-{at}"
+        twins.inbox.put([(Drone, key, Ring(2**63 - 1, part=3.0)), (Drone, key, Do(what))], 10.0)
+    twins.step(3)
+    twins.step(0, 20.0)
+
+
+def test_a_paused_agent_takes_nothing(twins: Twins) -> None:
+    """In the middle of frames for others, by rows and by columns; then all of it, in order."""
+    for agent, event in ((Drone, Do(9)), (Meter, Calc(Op.ADD, 1, 2)), (Scribe, Write(4))):
+        twins.inbox.command(agent, "k-1", ["pause", "why"], 10.0)
+        twins.inbox.put([(agent, f"k-{n % 3}", event) for n in range(6)], 11.0)
+        twins.put_columns(agent, ["k-0", "k-1", "k-1"], [event] * 3, 12.0)
+    twins.step(9)
+    for agent in (Drone, Meter, Scribe):
+        twins.inbox.command(agent, "k-1", ["resume"], 13.0)
+    twins.compiled.reload(twins.kernels, compacted=True)
+    twins.step(3)
+    versions = {each[0] for each in twins.plain.states().values()}  # type: ignore[index]
+    assert versions == {2, 3, 4}
 
 
 def test_an_agent_that_took_no_event_is_one(twins: Twins) -> None:
@@ -115,7 +139,8 @@ def test_messages_go_round_until_the_bound(twins: Twins) -> None:
 
 
 def test_more_timers_than_an_agent_may_have(twins: Twins) -> None:
-    twins.inbox.put([(Drone, "d-1", Do(13))] * 14 + [(Drone, "d-1", Do(2))] * 2, 10.0)
+    log = (Drone, "d-1", Do(10))  # which the interpreter does
+    twins.inbox.put([(Drone, "d-1", Do(13))] * 9 + [log] + [(Drone, "d-1", Do(13))] * 5, 10.0)
     commit = twins.step(1)
     assert len(commit.letters) == 2
     twins.compiled.reload(twins.kernels, compacted=True)
@@ -148,3 +173,17 @@ def test_compensated_actions_between_others(twins: Twins) -> None:
     commit = twins.step(4)
     assert len(commit.undone) == 1
     assert [answer.status for answer in commit.answers] == ["reply", "failed"]
+
+
+def test_many_watchdogs(twins: Twins) -> None:
+    """More than fit into a heap: put off, cancelled, drawn nearer, and then all of them."""
+    keys = [f"d-{n}" for n in range(200)]
+    for at, (what, seconds) in enumerate([(0, 5.0), (0, 6.0), (6, 4.0), (5, 0.0), (0, 9.0)]):
+        own = keys[at * 30 :] if at != 3 else keys[10:20]
+        twins.inbox.put([(Drone, key, Do(what, seconds, 3)) for key in own], 10.0 + at)
+    for _ in range(5):
+        twins.step(1)
+    for clock in (15.5, 16.0, 16.5, 18.0, 24.0):
+        twins.step(0, clock)
+    assert len(twins.plain.script()) == 190
+    assert twins.compiled.states() == twins.plain.states()

@@ -80,6 +80,7 @@ def test_batches_do_not_matter(kernels: Kernels, seed: int) -> None:
     r = Random(500 + seed)
     twins = Twins(FLEET, kernels)
     stream = Stream(twins, r)
+    stream.redrives = False  # only what was committed before can be redriven
     for _ in range(8):
         stream.put()
         twins.step(1)

@@ -69,8 +69,9 @@ def test_a_new_release_takes_over(kernel_cache: Path, writer: str) -> None:
     new.step(1)
     new.inbox.codebook = new.codebook
     new.inbox.put(rows(fleet_v2.Sensor, fleet_v2.Reading, 1.5, 0.0), 107.0)
-    new.inbox._append(both_releases(old.codebook, new.codebook), 107.5)
-    new.step(2)
+    for first in (1, 2):
+        new.inbox._append(both_releases(old.codebook, new.codebook, first), 107.0 + first)
+    new.step(3)
     new.step(0, 130.0)
     assert new.compiled.states() == new.plain.states()
     assert len(new.plain.commits[-1].letters) == 0
@@ -78,8 +79,8 @@ def test_a_new_release_takes_over(kernel_cache: Path, writer: str) -> None:
     assert "Unit.KELVIN" in str(state)
 
 
-def both_releases(old: Codebook, new: Codebook) -> Frame:
-    """One frame with both forms of a class, the present one first and last."""
+def both_releases(old: Codebook, new: Codebook, first_release: int) -> Frame:
+    """One frame with both forms of a class."""
     values = [1.0, 2.0, 3.0, 4.0]
     keys = [f"s-{n}" for n in range(4)]
     first = event_frame(
@@ -109,7 +110,7 @@ def both_releases(old: Codebook, new: Codebook) -> Frame:
     )
     columns = {
         **{name: each for name, each in wanted.columns.items() if not name.startswith("rows.")},
-        "schema": codes([v2, v1, v2, v1, v2, v2]),
+        "schema": codes([v2, v1, v2, v1, v2, v2] if first_release == 2 else [v1, v1, *[v2] * 4]),
         f"rows.{v1}": first.columns[f"rows.{v1}"],
         f"rows.{v2}": second.columns[f"rows.{v2}"],
     }

@@ -174,7 +174,7 @@ def _actions(commit: Commit, fleet: FleetModel, codebook: Codebook) -> list[obje
     rows = cast(Any, _columns(frame, "agent", "key", "version", "index", "now", "undoes", "why"))
     payload = read_payload(frame, codebook)
     return [
-        (action_id(fleet.name, *row[:4]), *row[4:], repr(action))
+        (action_id(fleet.name, *row[:4]), row[4], row[5] or "", row[6] or "", repr(action))
         for row, action in zip(rows, payload, strict=True)
     ]
 
