@@ -7,11 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from holdfast.model.agent import Agent
+from holdfast.model.event import Event
 from holdfast.stepping.compiled.kind import Kernel
+from holdfast.stepping.stepper import Stepper
 from tests.compiled.agents import FLEET, Clerk, Drone, Scribe, Strict
 from tests.compiled.events import Calc, Do, Op, Raised, Ring, Tick, Told, Write
 from tests.compiled.meter import Meter
-from tests.compiled.twins import Twins
+from tests.compiled.twins import LAYOUT, Twins
 
 Kernels = Mapping[str, Kernel]
 
@@ -187,3 +190,16 @@ def test_many_watchdogs(twins: Twins) -> None:
         twins.step(0, clock)
     assert len(twins.plain.script()) == 190
     assert twins.compiled.states() == twins.plain.states()
+
+
+@pytest.mark.parametrize("agent", [Scribe, Meter])
+def test_a_misfit_that_the_next_event_repairs(twins: Twins, agent: type[Agent]) -> None:
+    """A text too long, a number too large: each event fails by itself, whoever folds the batch."""
+    events: list[Event] = [Write(1, "123456789"), Write(1, "short")]
+    if agent is Meter:
+        events = [Calc(Op.MULTIPLY, 2**62, 2**62), Calc(Op.ADD, 1, 2)]
+    twins.inbox.put([(agent, "k-1", event) for event in events], 10.0)
+    plain = Stepper(FLEET, LAYOUT, twins.codebook, lambda _: None).step(twins.waiting())
+    commit = twins.step(1)
+    twins.compare(commit, plain)
+    assert len(plain.letters) == 1

@@ -122,7 +122,9 @@ class Kind:
         self.routes: dict[type[Event], Route] = self.definition.routes
         self.defers = self.definition.unhandled == "defer"
         self.expire_after = self.definition.expire_after
-        self.simple = not self.defers and self.expire_after is None
+        # The fast fold checks states once per batch; a kernel, and so its interpreter, per event.
+        exact = self.definition.compiled
+        self.simple = not (self.defers or exact) and self.expire_after is None
         self.codebook = codebook
         self.schema = codebook.id_of(cls)
         self.cells: dict[str, Cell] = {}
