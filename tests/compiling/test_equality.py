@@ -84,7 +84,7 @@ def test_a_kernel_does_what_python_does(kernel: Pair, cases: range) -> None:
 def test_the_ordinary_is_completed(kernel: Pair, case: int) -> None:
     pair = Pair(Cases)
     ordinary = Probe(
-        case, a=0.75, b=1.5, n=1, m=2, s="ab", t="b", xs=[1.0, 2.5], ns=[4, 2, 5], flag=True
+        case, a=0.75, b=1.0, n=1, m=3, s="ab", t="b", xs=[1.0, 2.5], ns=[4, 2, 5], flag=True
     )
     if case in LISTS:
         assert pair.fold(with_case(ordinary, 85))
