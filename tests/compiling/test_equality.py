@@ -64,7 +64,7 @@ def kernel() -> Pair:
 def test_a_kernel_does_what_python_does(kernel: Pair, cases: range) -> None:
     completed: set[int] = set()
 
-    @settings(max_examples=30, deadline=None, database=None)
+    @settings(max_examples=200, deadline=None, database=None)
     @given(st.lists(events, min_size=1, max_size=3))
     def fold(given_events: list[Probe]) -> None:
         pair = Pair(Cases)
@@ -93,7 +93,7 @@ def test_the_ordinary_is_completed(kernel: Pair, case: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=200, deadline=None, database=None)
 @given(st.lists(st.one_of(events, st.builds(Ring, n=integers, s=texts, x=floats)), max_size=8))
 def test_modes_guards_and_routes(given_events: list[Probe | Ring]) -> None:
     pair = Pair(Guarded)
