@@ -121,7 +121,7 @@ class Cases(Agent, compiled=True):
         elif case == 8:
             self.f = event.a**event.b
         elif case == 9:
-            self.i = event.n**event.m
+            self.i = event.n ** (event.m % 40 - 2)  # Python would try any exponent
         elif case == 10:
             self.f = event.a**2 + 2.0**event.b
         elif case == 11:
@@ -142,7 +142,7 @@ class Cases(Agent, compiled=True):
         elif case == 17:
             self.b = event.a == event.n or event.n != event.b
         elif case == 18:
-            self.i = (event.n << event.m) + (event.n >> event.m)
+            self.i = (event.n << event.m % 80 - 2) + (event.n >> event.m % 80 - 2)
         elif case == 19:
             self.i = (event.n & event.m) ^ (event.n | ~event.m)
         elif case == 20:
@@ -344,7 +344,7 @@ class Cases(Agent, compiled=True):
                 self.f += x
         elif case == 91:
             for n in self.ns:
-                if n > 3:
+                if 3 < n < 9:
                     self.ns.append(n - 1)
                 self.i += n
         elif case == 92:

@@ -64,7 +64,7 @@ def kernel() -> Pair:
 def test_a_kernel_does_what_python_does(kernel: Pair, cases: range) -> None:
     completed: set[int] = set()
 
-    @settings(max_examples=30, deadline=None, database=None)
+    @settings(max_examples=200, deadline=None, database=None)
     @given(st.lists(events, min_size=1, max_size=3))
     def fold(given_events: list[Probe]) -> None:
         pair = Pair(Cases)
@@ -84,7 +84,7 @@ def test_a_kernel_does_what_python_does(kernel: Pair, cases: range) -> None:
 def test_the_ordinary_is_completed(kernel: Pair, case: int) -> None:
     pair = Pair(Cases)
     ordinary = Probe(
-        case, a=0.75, b=1.5, n=1, m=2, s="ab", t="b", xs=[1.0, 2.5], ns=[4, 2, 5], flag=True
+        case, a=0.75, b=1.0, n=1, m=3, s="ab", t="b", xs=[1.0, 2.5], ns=[4, 2, 5], flag=True
     )
     if case in LISTS:
         assert pair.fold(with_case(ordinary, 85))
@@ -93,7 +93,7 @@ def test_the_ordinary_is_completed(kernel: Pair, case: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=200, deadline=None, database=None)
 @given(st.lists(st.one_of(events, st.builds(Ring, n=integers, s=texts, x=floats)), max_size=8))
 def test_modes_guards_and_routes(given_events: list[Probe | Ring]) -> None:
     pair = Pair(Guarded)

@@ -336,7 +336,8 @@ class Context:
         return id
 
     def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
-        self._need_event("after", event)
+        if not isinstance(event, Event):
+            self._need_event("after", event)
         timers = self._subject.timers()
         if name is None:
             name = f"~{self._subject.version}.{self._next_serial()}"
@@ -350,8 +351,13 @@ class Context:
                 f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "
                 "bound: name them so that they replace each other, or cancel some"
             )
-        due = max(due, self.now + TIMER_SECONDS_MIN)
-        timer = timers[name] = Timer(name, due, as_stored(event), period)
+        earliest = self.now + TIMER_SECONDS_MIN
+        due = due if due > earliest else earliest
+        bare = not event.__struct_fields__
+        before = timers.get(name)
+        timer = timers[name] = Timer(name, due, event if bare else as_stored(event), period)
+        if bare and before is not None and before.due <= due:
+            return  # a watchdog that is put off: the agenda finds it, and there is nothing to check
         self._effects.armed.append(Armed(self._subject, timer))
 
     def _next_serial(self) -> int:

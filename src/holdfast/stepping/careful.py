@@ -175,8 +175,11 @@ class CarefulFold:
 
     def check_timers(self) -> None:
         """The events of new timers: what cannot be stored must not wait in memory."""
-        for armed in self.stepper.context._effects.armed[self._scheduled :]:
-            self.stepper.codebook.pack([armed.timer.event], type(armed.timer.event))
+        new = [
+            armed.timer.event for armed in self.stepper.context._effects.armed[self._scheduled :]
+        ]
+        for kind in set(map(type, new)):
+            self.stepper.codebook.pack([event for event in new if type(event) is kind], kind)
 
     def schedule(self) -> None:
         """New timers to the agenda at once: one may be due before the next frame came."""
