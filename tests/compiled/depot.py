@@ -1,6 +1,7 @@
 """A fleet for real processes, whose end can be worked out without it: no state depends on times.
 
-Environment: DEPOT_INTERPRETED=1 is the same program without kernels.
+Environment: DEPOT_INTERPRETED=1 is the same program without kernels. DEPOT_DELTAS=3 lets so many
+deltas wait, so that the blocks of the base are written again and again.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
 from holdfast import Action, Agent, Context, Event, Fleet, on
+from holdfast.engine.sqlite import deltas
 from holdfast.model.marks import Length, Width
 
 COMPILED = not os.environ.get("DEPOT_INTERPRETED")
+deltas.DELTAS_MAX = int(os.environ.get("DEPOT_DELTAS", deltas.DELTAS_MAX))
 HUBS = 3
 EVERY = 5  # so many events between messages, actions and short timers
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ class Depot:
         self.keeper: subprocess.Popen[bytes] | None = None
 
     def start(self, *, compiled: bool) -> None:
-        self.place.environment = {} if compiled else INTERPRETED
+        self.place.environment = {"DEPOT_DELTAS": "3", **({} if compiled else INTERPRETED)}
         self.keeper = self.place.keeper(2)
         path = self.place.folder / "data" / "fleet.db"
         wait_until(path.exists, 60.0, "the directory is laid out")
@@ -165,6 +167,16 @@ def directory(kernel_cache: Path) -> Iterator[Depot]:
 def test_nothing_is_lost_or_doubled(directory: Depot) -> None:
     """`directory` has compared it with the truth after each stage; here once more, at rest."""
     assert directory.sent > 1_000
+    assert blocks_in(directory) > 0, "nothing was compacted"
+
+
+def blocks_in(directory: Depot) -> int:
+    """Of the bases of all partitions."""
+    found = 0
+    for path in sorted((directory.place.folder / "data").glob("p*/state.db")):
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            found += db.execute("SELECT count(*) FROM blocks").fetchone()[0]
+    return found
 
 
 @pytest.mark.parametrize("how", ["compiled", "interpreted"])
