@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
-from holdfast.errors import TimedOut, TryAgain, UsageError
+from holdfast.errors import Busy, TimedOut, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.columnar import Target
     from holdfast.runtime.prepared import Keys
 
+_OTHERS_SECONDS = 0.001
 EVENTS_PER_SEND_MAX = WINDOW // 2  # a whole send can be repeated and still be told from new
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 UNFINISHED_SENDS = 64
@@ -87,6 +88,7 @@ class Courier(Generic[R]):
         self._source = f"~{router.world.fresh_name()}"
         self._numbering = threading.Lock()
         self._next = 1
+        self._under_way: list[int] = []  # first numbers of sends that we have numbered
         self._unfinished: list[Unfinished] = []
 
     def send(
@@ -124,7 +126,7 @@ class Courier(Generic[R]):
         check_count(len(batch))
         if first_seq is not None:
             check_numbers(first_seq + len(batch) - 1, None, None)  # else a part would be refused
-        name, first, own = self._number(batch, source, first_seq)
+        name, first, own = self._number(batch, source, first_seq, timeout)
         positions: dict[int, int] = {}
         repeats = 0
         try:
@@ -139,6 +141,10 @@ class Courier(Generic[R]):
             if own and not asks:  # a question that is asked again is another one
                 self._remember(batch, first)
             raise
+        finally:
+            if own:
+                with self._numbering:
+                    self._under_way.remove(first)
         return Receipt(tuple(positions.items()), repeats)
 
     def _remember(self, batch: Batch, first: int) -> None:
@@ -148,7 +154,7 @@ class Courier(Generic[R]):
             self._unfinished = [*self._unfinished[1 - UNFINISHED_SENDS :], unfinished]
 
     def _number(
-        self, batch: Batch, source: str | None, first_seq: int | None
+        self, batch: Batch, source: str | None, first_seq: int | None, timeout: float
     ) -> tuple[str, int, bool]:
         if source is not None:
             check_source(source)
@@ -160,15 +166,30 @@ class Courier(Generic[R]):
             return source, first_seq, False
         if first_seq is not None:
             raise UsageError("a sequence number without a source: give source=… too")
+        world = self._router.world
+        deadline = world.monotonic() + timeout
+        while (first := self._own_number(batch)) is None:
+            if world.monotonic() > deadline:
+                raise Busy(f"a send of another thread has not ended for {timeout:g} s: try again")
+            world.sleep(_OTHERS_SECONDS)
+        return self._source, first, True
+
+    def _own_number(self, batch: Batch) -> int | None:
+        """None while a send of another thread is so far behind that its number would be too old."""
         with self._numbering:
             recent = self._router.world.monotonic() - ANONYMOUS_SECONDS / 2
             for unfinished in self._unfinished:
                 if unfinished.since > recent and batch.is_remembered(unfinished.memory):
                     self._unfinished.remove(unfinished)
-                    return self._source, unfinished.first, True
+                    self._under_way.append(unfinished.first)
+                    return unfinished.first
+            oldest = min(self._under_way, default=self._next)
+            if self._next > oldest and self._next + len(batch) - oldest > WINDOW:
+                return None
             first = self._next
             self._next += len(batch)
-            return self._source, first, True
+            self._under_way.append(first)
+            return first
 
     def _parcels(
         self,
