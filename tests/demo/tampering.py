@@ -50,7 +50,7 @@ class Inbox:
         names = list_segments(self._folder / "inbox")
         assert len(names) == 1, "the demo was meant to be small"
         self._segment = Segment(self._folder / "inbox", names[0])
-        self.frames = list(self._segment.frames(0))
+        self.frames = list(self._segment.frames(0, self._segment.head().next))
 
     def find(self, choose: Choose, rows_min: int = 3) -> int:
         """The index of a frame from the middle of the log."""

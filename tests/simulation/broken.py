@@ -324,7 +324,7 @@ def a_frame_is_read_from_its_start(patch: Patch) -> None:
 
     def restart(self: Partition, stored: Any) -> Any:
         inputs = decode(self, stored)
-        return dataclasses.replace(inputs, first=max(inputs.first, self.position))
+        return inputs.at(max(inputs.first, self.position))
 
     decode = Partition._decode
     patch.setattr(Partition, "_read", careless)

@@ -336,8 +336,7 @@ class Context:
         return id
 
     def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
-        if not isinstance(event, Event):
-            self._need_event("after", event)
+        self._need_event("after", event)
         timers = self._subject.timers()
         if name is None:
             name = f"~{self._subject.version}.{self._next_serial()}"

@@ -177,7 +177,7 @@ def test_other_data(tmp_path: Path, tamper: Tamper, what: str, was: object, made
         assert compare(world.engine, world.fleet, 0).difference is None
         state = world.engine._states[0]  # type: ignore[attr-defined]
         claim = world.worker.partitions[0].claim
-        state.compact(claim)  # type: ignore[attr-defined]
+        state.compact(claim)
         tamper(state._connection)
         found = first(world.engine, world.fleet)
         assert found.agent == "Locker/k-2"
