@@ -187,7 +187,7 @@ def test_codes_of_names_are_as_narrow_as_they_can_be(count: int) -> None:
     order = numpy.arange(count, dtype="u4")[::-1].copy()
     column = names_column(table, order)
     width = 1 if count <= 256 else 2 if count <= 65_536 else 4
-    assert len(column.data) == 4 + 4 * count + sum(map(len, table)) + width * count
+    assert len(column.data) == 4 + count + sum(map(len, table)) + width * count
     assert Frame(count, {"key": column}).values("key") == [f"k-{i}" for i in reversed(range(count))]
     few = numpy.array([count - 1, 0, count - 1])  # of a table that is far larger than the rows
     assert Frame(3, {"key": names_column(table, few)}).values("key") == [

@@ -29,9 +29,9 @@ import msgspec
 from holdfast.errors import DamagedData
 from holdfast.model.keys import slot_of
 from holdfast.stepping.frame import Column, Frame, const, opaque
+from holdfast.stepping.names import row_of
 from holdfast.stepping.record import Record
 from holdfast.stepping.rows import read_raw_payload
-from holdfast.stepping.taking import row_of, take
 
 if TYPE_CHECKING:
     from array import array
@@ -270,7 +270,7 @@ def split_block(block: Block, part_of: Callable[[str], P]) -> dict[P, Block]:
 
 
 def _select(frame: Frame, rows: Sequence[int]) -> Frame:
-    columns = {name: take(column, frame.count, rows) for name, column in frame.columns.items()}
+    columns = {name: frame.cut(name, frame.count, rows) for name in frame.columns}
     picked = Frame(len(rows), columns)
     mask = mask_of(map(bucket_of, _keys(picked)))
     picked.columns["buckets"] = opaque(mask.to_bytes(8, "little"))
@@ -281,11 +281,18 @@ def _block(frame: Frame) -> Block:
     return Block.of(frame, frame.encode())
 
 
+def _key_column(frame: Frame) -> Column:
+    if frame.column("key").kind != "names":
+        raise DamagedData("a block lacks the names of its agents")
+    return frame.columns["key"]
+
+
 def record_in(block: Block, key: str) -> Record | None:
     """One agent of it, without a look at the others."""
     frame = block.frame
-    at = row_of(frame.columns.pop("key", None), key)
+    at = row_of(_key_column(frame), key)
     if at is None:
         return None
-    columns = {name: take(column, frame.count, [at]) for name, column in frame.columns.items()}
+    others = frame.columns.keys() - {"key"}
+    columns = {name: frame.cut(name, frame.count, [at]) for name in others}
     return _records(block, Frame(1, columns), [key])[0]

@@ -7,7 +7,7 @@ All numbers are little-endian, and as narrow as their values allow:
     enum      u32 size | msgpack table of the members' values | one code per row
     text      u8 width of lengths | u8 width of code points | lengths | code points of all rows
     list.*    u8 width of lengths | lengths | the items of all rows, as a column of the kind *
-    names     u32 count | u32 end of each name | the names in UTF-8 | one code per row
+    names     u32 count | u8 length of each name | the names in UTF-8 | one code per row
 
 Codes have one byte, or two for more than 255 members; those of names one byte up to 256 names, two
 up to 65,536, else four. `columns` makes such columns from arrays and arrays from them.
@@ -89,9 +89,9 @@ def pack_base(base: int, width: int) -> bytes:
     return _BASE.pack(base, width)
 
 
-def pack_ends(ends: bytes) -> bytes:
-    """The beginning of a column of names: how many there are, and where each ends."""
-    return _COUNT.pack(len(ends) // _COUNT.size) + ends
+def pack_lengths(lengths: bytes) -> bytes:
+    """The beginning of a column of names: how many there are, and how long each is."""
+    return _COUNT.pack(len(lengths)) + lengths
 
 
 def parts_of_ints(data: bytes) -> tuple[int, int, memoryview]:
@@ -132,12 +132,10 @@ def parts_of_list(data: bytes, count: int) -> tuple[memoryview, int, bytes]:
 def parts_of_names(data: bytes) -> tuple[list[int], bytes, memoryview]:
     """Where each name ends, the names, and the code of each row."""
     (count,) = _COUNT.unpack_from(data)
-    start = _COUNT.size * (1 + count)
-    ends = numbers(data[_COUNT.size : start], 4).tolist()
-    if len(ends) != count or any(a > b for a, b in pairwise(ends)):
-        raise ValueError("the names do not follow each other")
+    start = _COUNT.size + count
+    ends = list(accumulate(data[_COUNT.size : start]))
     stop = start + (ends[-1] if ends else 0)
-    if stop > len(data):
+    if len(ends) != count or stop > len(data):
         raise ValueError("the names are cut off")
     return ends, data[start:stop], numbers(data[stop:], name_width(count))
 
@@ -189,9 +187,8 @@ def _cut_names(data: bytes, count: int, rows: Sequence[int]) -> bytes:
     chosen = [codes[row] for row in rows]
     places = {code: place for place, code in enumerate(sorted(set(chosen)))}
     names = [table[code] for code in places]
-    ends = array("I", accumulate(map(len, names)))
     own = array(_FORMATS[name_width(len(names))], [places[code] for code in chosen])
-    return b"".join((pack_ends(ends.tobytes()), *names, own.tobytes()))
+    return b"".join((pack_lengths(bytes(map(len, names))), *names, own.tobytes()))
 
 
 # ---------------------------------------------------------------- reading

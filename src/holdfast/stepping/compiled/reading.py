@@ -146,15 +146,14 @@ def names_in(column: Column, count: int) -> tuple[Array, Array, Array]:
     data = np.frombuffer(column.data, np.uint8)
     try:
         known = int(data[:4].view("<u4")[0])
+        start = 4 + known
         bounds = np.zeros(known + 1, np.uint32)
-        bounds[1:] = data[4 : 4 + 4 * known].view("<u4")
-        start = 4 + 4 * known
+        np.cumsum(data[4:start], out=bounds[1:])
         end = start + int(bounds[-1])
         codes = data[end:].view(f"<u{name_width(known)}")
     except (ValueError, IndexError) as error:
         raise DamagedData(f"column 'key' cannot be read: {error}") from error
-    follow = (bounds[1:] >= bounds[:-1]).all()
-    if len(codes) != count or not follow or (count and int(codes.max()) >= known):
+    if len(codes) != count or end > len(data) or (count and int(codes.max()) >= known):
         raise DamagedData("column 'key' cannot be read: its codes do not fit its names")
     return data[start:end], bounds, codes
 

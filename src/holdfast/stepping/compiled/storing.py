@@ -22,7 +22,7 @@ from holdfast.stepping.blocks import (
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.columns import columns_of, payload_columns
 from holdfast.stepping.compiled.reading import names_in
-from holdfast.stepping.fields import name_width, pack_ends
+from holdfast.stepping.fields import name_width, pack_lengths
 from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.record import Record
 from holdfast.stepping.records import records_of
@@ -64,7 +64,8 @@ def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
     used, codes = (rows, np.arange(len(rows))) if distinct else np.unique(rows, return_inverse=True)
     names, bounds = table.names_of(used)
     own = codes.astype(f"<u{name_width(len(used))}")
-    return Column("names", pack_ends(bounds[1:].tobytes()) + names.tobytes() + own.tobytes())
+    lengths = np.diff(bounds).astype("u1").tobytes()
+    return Column("names", pack_lengths(lengths) + names.tobytes() + own.tobytes())
 
 
 def block_of(kind: CompiledKind, rows: Array) -> Block:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 import msgspec
 
@@ -37,14 +36,14 @@ _text = msgspec.msgpack.Decoder(tuple[str]).decode
 def block_of(records: Sequence[Record]) -> Block:
     """Agents of one class, each of which `record` has made."""
     names = [each.key.encode() for each in records]
-    ends = fields.pack_ends(array("I", accumulate(map(len, names))).tobytes())
+    lengths_of_names = fields.pack_lengths(bytes(map(len, names)))
     codes = array({1: "B", 2: "H"}[fields.name_width(len(names))], range(len(names)))
     texts = [_text(each.state)[0] for each in records]
     lengths, content = bytes(map(len, texts)), "".join(texts).encode("latin-1")
     return make_block(
         records[0].agent,
         SCHEMA,
-        Column("names", b"".join((ends, *names, codes.tobytes()))),
+        Column("names", b"".join((lengths_of_names, *names, codes.tobytes()))),
         array("q", [each.version for each in records]),
         array("d", [each.updated for each in records]),
         {

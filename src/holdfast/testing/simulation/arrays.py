@@ -51,7 +51,8 @@ def _texts(data: bytes, count: int) -> Iterator[object]:
 
 def _names(data: bytes, count: int) -> Iterable[object]:
     known = int.from_bytes(data[:4], "little")
-    ends, rest = _lengths(data[4:], 4, known)
+    lengths, rest = _lengths(data[4:], 1, known)
+    ends = list(itertools.accumulate(lengths))
     names = [rest[a:b].decode() for a, b in itertools.pairwise([0, *ends])]
     width = 1 if known <= 256 else 2 if known <= 65_536 else 4
     return [names[code] for code in _numbers(rest[ends[-1] if ends else 0 :], width)]
