@@ -55,6 +55,7 @@ from enum import Enum
 from types import FunctionType
 from typing import TYPE_CHECKING
 
+from holdfast.model.calls import CallFailed
 from holdfast.model.compiling.functions import Function
 from holdfast.model.compiling.kinds import (
     FLOAT,
@@ -72,7 +73,6 @@ from holdfast.model.layout import Slot
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent, AgentDefinition
-    from holdfast.model.event import Event
 
 CONTROLS = 128
 OUTPUTS_MAX = 32  # classes that one agent class makes: ctl has that many counters
@@ -119,7 +119,8 @@ class Program:
         self.agent = agent
         self.final = final
         self.definition: AgentDefinition = agent.__holdfast__
-        self.events: list[type[Event]] = list(self.definition.routes)
+        # CallFailed has no fixed width; replies are for the interpreter anyway.
+        self.events = [event for event in self.definition.routes if event is not CallFailed]
         self.outputs: list[Output] = []
         self.timers: list[TimerSlots] = []
         self.destinations: list[type] = []

@@ -99,6 +99,8 @@ class Reader:
         if schema not in self._code_by_schema:
             name = self._codebook.schema_of(schema).name
             names = [cls.__name__ for cls in self._classes]
+            if any(name == cls.__name__ for cls in self._kind.routes if cls not in self._classes):
+                raise NoLayout(f"{name} is for the interpreter")
             self._code_by_schema[schema] = names.index(name) if name in names else _UNKNOWN
         return self._code_by_schema[schema]
 
