@@ -146,9 +146,9 @@ def _read_flat(kind: str, values: tuple[str | int, ...], column: Column, count: 
     data = column.data
     found: Array
     if kind == "float" and column.kind == "f64":
-        found = numpy.frombuffer(data, "<f8").copy()
+        found = numpy.frombuffer(data, "<f8")
     elif kind == "int" and column.kind == "i64":
-        found = numpy.frombuffer(data, "<i8").copy()
+        found = numpy.frombuffer(data, "<i8")
     elif kind == "int" and column.kind == "ints":
         base, _, offsets = fields.parts_of_ints(data)
         found = numpy.asarray(offsets).astype("i8")
