@@ -143,7 +143,8 @@ def retention_does_not_sync(patch: Patch) -> None:
 
 
 def appends_are_witnessed_too_early(patch: Patch) -> None:
-    def note(self: SqliteInbox, segment: Segment, parcels: list[Any]) -> None:
+    def note(self: SqliteInbox, parcels: list[Any]) -> None:
+        segment = self._open or self._open_newest()
         self._witness.note(segment.head().next + sum(one.frame.count for one in parcels))
 
     before(patch, SqliteInbox, "_transaction", note)
