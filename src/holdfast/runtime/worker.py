@@ -103,6 +103,6 @@ class Worker:
             if partition.folding:
                 subject = getattr(partition.stepper.context, "_subject", None)
                 version = getattr(subject, "version", 0)
-                inside = [int(kind.controls[0]) for kind in partition.stepper.compiled]
+                inside = tuple(int(kind.controls[0]) for kind in partition.stepper.compiled)
                 return partition.position, id(subject), version, partition.stepper.tries, inside
         return None
