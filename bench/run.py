@@ -1,6 +1,6 @@
 """`make bench`: every contender, every workload, one after the other; then the report.
 
-    python -m bench.run [--quick] [--only NAME] [--part PART] [--out FILE] [--publish]
+    python -m bench.run [--quick] [--seconds N] [--only NAME] [--part PART] [--out FILE] [--publish]
 
 Nothing else should run on the machine. Results go to bench-data/results.json after each run, so an
 interrupted benchmark is not lost; with --publish they also go into docs/BENCHMARKS.md and docs/img.
@@ -36,9 +36,9 @@ OUT = Path("bench-data/results.json")
 
 
 class Bench:
-    def __init__(self, folder: Path, out: Path, quick: bool, only: Sequence[str]) -> None:
+    def __init__(self, folder: Path, out: Path, seconds: float, quick: bool, only: Sequence[str]):
         self._folder, self._out, self._quick = folder, out, quick
-        self.seconds = QUICK_SECONDS if quick else FULL_SECONDS
+        self.seconds = seconds
         self.document: dict[str, Any] = {
             "quick": quick,
             "seconds": self.seconds,
@@ -162,15 +162,17 @@ class Bench:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float, help=f"of a run; else {FULL_SECONDS:g}")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--part", action="append", default=[], choices=PARTS)
     parser.add_argument("--folder", type=Path, default=Path("bench-data"))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--publish", action="store_true", help="into docs/, as measured now")
     wanted = parser.parse_args()
+    seconds = wanted.seconds or (QUICK_SECONDS if wanted.quick else FULL_SECONDS)
     wanted.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=wanted.folder.resolve()) as folder:
-        bench = Bench(Path(folder), wanted.out, wanted.quick, wanted.only)
+        bench = Bench(Path(folder), wanted.out, seconds, wanted.quick, wanted.only)
         parts: dict[str, Callable[[], None]] = {
             "throughput": bench.throughput,
             "sends": bench.sends,

@@ -18,6 +18,7 @@ from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.calling.bell import has_open_calls, ring
 from holdfast.runtime.faulting import faults_from_environment
+from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.repeating import keep_house
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
@@ -63,6 +64,7 @@ def run(
     # only stop the fold. Cycles of the user's making are still found, more rarely.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
+    keep_freed_memory()
     housekeeper = keep_house(engine)
     if has_open_calls(engine):
         called()  # whoever committed them may have died before it could ring

@@ -104,14 +104,14 @@ def newest_of(path: Path) -> int:
     return STATE_FORMAT if path.name == "state.db" else FORMAT
 
 
-def create(path: Path, script: str) -> apsw.Connection:
+def create(path: Path, script: str, page_bytes: int = PAGE_BYTES) -> apsw.Connection:
     """A new file with our tables. It becomes visible under its name only when it is whole."""
     unfinished = _unfinished(path)
     with explained(path):
         remove(unfinished)
         connection = apsw.Connection(str(unfinished))
         connection.execute("PRAGMA synchronous=OFF")  # `publish` syncs it, once
-        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+        connection.execute(f"PRAGMA page_size={page_bytes}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN IMMEDIATE")
         extend(connection, script, newest_of(path))

@@ -37,6 +37,9 @@ from holdfast.stepping.rows import select
 
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
+# A sealed segment is moved out of its WAL, that is written once more, when it is so old. Under a
+# load that fills the retention in less, none ever is.
+SETTLED_SECONDS = 60.0
 READERS_MAX = 4  # segments open for reading
 
 
@@ -304,7 +307,7 @@ class SqliteInbox:
     # Upkeep, off the path of appends.
 
     def maintain(self, folded: int) -> None:
-        """Unlink what is folded and past retention, then checkpoint sealed segments."""
+        """Unlink what is folded and past retention, then checkpoint segments sealed some time ago."""
         for name in self._expendable(list_segments(self.folder), folded):
             with self._reading:
                 cached = self._readers.pop(name, None)
@@ -314,8 +317,10 @@ class SqliteInbox:
                     remove_durably(self.folder / str(name))
         self._sweep()
         self._rotate_aged(folded)
+        settled = self._clock().wall - SETTLED_SECONDS
         for name in list_segments(self.folder)[:-1]:
-            if wal_bytes(self.folder / str(name)):
+            path = self.folder / str(name)
+            if wal_bytes(path) and last_written(path) < settled:
                 sealed = Segment(self.folder, name)
                 with explained(sealed.path):
                     sealed.checkpoint()
