@@ -29,6 +29,7 @@ TIMERS_PER_AGENT_MAX = 256
 TIMER_NAME_LENGTH_MAX = 128
 TIMER_SECONDS_MIN = 0.001  # a timer that sets itself again must not stop the clock
 HOPS_MAX = 64
+_INFINITE = float("inf")
 
 
 class Sender(NamedTuple):
@@ -45,6 +46,9 @@ class Timer(NamedTuple):
     due: float
     event: Event
     period: float = 0.0
+
+
+_new = tuple.__new__  # makes a Timer in half of the time
 
 
 class OpenCall(NamedTuple):
@@ -286,6 +290,8 @@ class Context:
 
     def after(self, seconds: float, event: Event, name: str | None = None) -> None:
         """Send `event` to this agent in `seconds`. The same name again replaces the timer."""
+        if name is not None and self._put_off(seconds, event, name):
+            return
         self._arm(self.now + self._positive(seconds, 0.0), event, name, 0.0)
 
     def at(self, time: float, event: Event, name: str | None = None) -> None:
@@ -334,6 +340,21 @@ class Context:
             Called(subject, id, function, packed, reply, *patience, self.now)
         )
         return id
+
+    def _put_off(self, seconds: float, event: Event, name: str) -> bool:
+        """Whether this was a watchdog and is set anew, as telemetry does at every event: then the
+        timer that is there vouches for the name and for the event, and the agenda finds it."""
+        timers = self._subject.timers()
+        before = timers.get(name)
+        if before is None or type(event) is not type(before.event) or event.__struct_fields__:
+            return False
+        if not TIMER_SECONDS_MIN <= seconds < _INFINITE:
+            return False
+        due = self.now + seconds
+        if due < before.due:
+            return False
+        timers[name] = _new(Timer, (before.name, due, before.event, 0.0))
+        return True
 
     def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
         self._need_event("after", event)
