@@ -97,7 +97,7 @@ def test_who_cannot_run_or_fails_is_in_the_results(
 ) -> None:
     monkeypatch.setattr(bench.run, "everybody", lambda: [Absent(), Broken()])
     out = tmp_path / "out" / "results.json"
-    it = bench.run.Bench(tmp_path, out, True, [])
+    it = bench.run.Bench(tmp_path, out, 1.0, True, [])
     it.throughput()
     found = json.loads(out.read_text())
     assert found["missing"] == {"Absent": "no network"}

@@ -1,4 +1,4 @@
-"""Goal: a compiled agent makes calls and takes their replies, CallFailed too, which no kernel can."""
+"""Goal: a compiled agent makes calls and takes their replies, CallFailed too."""
 
 from __future__ import annotations
 

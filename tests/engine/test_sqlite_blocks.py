@@ -179,6 +179,42 @@ def test_new_partitions_get_the_blocks_of_their_slots(engine: SqliteEngine) -> N
             assert engine.view(layout.partition_of(key)).record("Drone", key) == crowd.get(key)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sweep_goes_some_buckets_at_a_time_and_nobody_sees_it(
+    root: Path, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Read after every commit, by somebody else and by a successor that loads in the middle."""
+    monkeypatch.setattr(deltas_module, "DELTAS_MAX", 16)
+    monkeypatch.setattr(deltas_module, "SWEEP_BYTES_MIN", 1)
+    chance = random.Random(seed)
+    owner, keeper = compacted(engine)
+    reader, between, done = SqliteEngine(root), 0, 0
+    for version in range(2, 120):
+        made = [record(key, f"{chance.random()}", version) for key in chance.sample(KEYS, 8)]
+        keeper.records |= {each.key: each for each in made}
+        owner.images = keeper.images
+        if version == 60:  # a row in the middle of a sweep: all at once, then sweeps again
+            odd = made.pop()
+            keeper.in_columns.discard(odd.key)
+            owner.commit([odd], blocks=[block_of(made)])
+        else:
+            keeper.in_columns |= {each.key for each in made}
+            owner.commit(blocks=[block_of(made)])
+        sweep = engine._states[0]._deltas._sweep
+        between += sweep is not None
+        done += sweep is None and count(engine, "delta") < 16
+        everybody = sorted(keeper.records.values())
+        assert list(reader.view(0).records()) == everybody
+        assert states_in(reader.load(owner.claim)) == everybody
+        for each in chance.sample(everybody, 5):
+            assert reader.view(0).record("Drone", each.key) == each
+    assert between > 20 and done > 20, "both moments were seen"
+    reader.close()
+    successor = Owner.of(SqliteEngine(root))
+    assert states_in(successor.engine.load(successor.claim)) == sorted(keeper.records.values())
+    successor.engine.close()
+
+
 # When they are written.
 
 
@@ -192,10 +228,13 @@ def test_the_base_is_written_when_the_deltas_have_its_size() -> None:
         run.add(Commit(Head(), Head(), blocks=[block], delta=bytes(DELTA_BYTES_MAX // 2)))
         size += DELTA_BYTES_MAX // 2
     assert base < size <= base + DELTA_BYTES_MAX
-    part = run.next_part(lambda: [block])
-    assert (part.deltas, part.size) == (run.count, size), "all of them at once"
-    run.moved(part, {"Drone": base})
-    assert not run.full
+    before, swept = run.count, 0
+    while run.full:
+        part = run.next_part(lambda: [block])
+        assert part.deltas in (0, before), "with the last step of the sweep all of them go"
+        swept += len(part.places)
+        run.moved(part, {"Drone": base})
+    assert run.count == 0 and swept == len({bucket_of(key) for key in KEYS})
 
 
 def test_small_deltas_wait_for_longer_where_the_base_is_large() -> None:

@@ -34,15 +34,31 @@ Changes = list[tuple[Place, Block | None]]
 class Compaction:
     """One move, inside a transaction of the owner."""
 
-    def __init__(self, connection: apsw.Connection, path: Path, items: Items) -> None:
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._items = items
+        self._items: Items = tuple
         self._newest: dict[Name, Record] = {}
         self._listed = set(list_blocks(connection, path))
         self._dirty: dict[str, set[int]] = {}  # buckets of classes that have blocks
 
-    def run(self, images: Images) -> None:
+    def renew(self, places: Iterable[Place], images: Images) -> bool:
+        """Make some blocks anew; the deltas stay. False if the owner has no columns of one."""
+        changes: Changes = []
+        buckets: dict[str, set[int]] = {}
+        for agent, bucket in places:
+            buckets.setdefault(agent, set()).add(bucket)
+        for agent, some in buckets.items():
+            made = images(agent, some)
+            if made is None:
+                return False
+            changes += self._made_anew(agent, some, made)
+        put_blocks(self._connection, changes)
+        return True
+
+    def move(self, items: Items, images: Images) -> None:
+        """All that is in some deltas, which may go then."""
+        self._items = items
         self._read()
         changes: Changes = []
         for agent, buckets in self._dirty.items():

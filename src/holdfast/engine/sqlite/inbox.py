@@ -307,7 +307,7 @@ class SqliteInbox:
     # Upkeep, off the path of appends.
 
     def maintain(self, folded: int) -> None:
-        """Unlink what is folded and past retention, then checkpoint segments sealed some time ago."""
+        """Unlink what is folded and past retention, then checkpoint what was sealed long ago."""
         for name in self._expendable(list_segments(self.folder), folded):
             with self._reading:
                 cached = self._readers.pop(name, None)

@@ -297,15 +297,21 @@ class SqliteState:
             _log.warning("compaction waits for the next commit: %s", trouble)
 
     def compact(self, claim: Claim, images: Images = no_images) -> None:
-        """Move images from the oldest deltas to the base."""
+        """Move images from the oldest deltas to the base, or some of them: it is called again."""
         with self._lock, explained(self.path):
             part = self._deltas.next_part(self._read_all)
             with transaction(self._connection):
                 standing = self._check_epoch(claim)
-                Compaction(self._connection, self.path, part.items).run(images)
-                self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
-                left = standing.deltas - part.deltas
-                put_head(self._connection, standing._replace(deltas=left))
+                compaction = Compaction(self._connection, self.path)
+                if part.places and not compaction.renew(part.places, images):
+                    self._deltas.obscure()
+                    part = self._deltas.next_part(self._read_all)
+                if not part.places:
+                    compaction.move(part.items, images)
+                if part.deltas:
+                    self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
+                    left = standing.deltas - part.deltas
+                    put_head(self._connection, standing._replace(deltas=left))
                 self._faults("compact.inside")
             self._deltas.moved(part, sizes_of_blocks(self._connection))
 
