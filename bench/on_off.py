@@ -8,18 +8,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.compressing import would_cost
 from bench.contenders.holdfast import Holdfast
 from bench.oracle import Outcome, expect
 from bench.results import Unavailable
 from bench.workloads import Workload
-from holdfast.engine.port import Limits
-
-SEND = 8_192
-COMPRESSION = "compression"  # the engine's setting, where a build has one
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Switch:
     name: str
     compiled: bool | None = None
     columns: bool | None = None
-    send: int = SEND
+    send: int = 0
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,7 +36,6 @@ SWITCHES = (
     Switch("without columns: row sends to the compiled agent", True, False),
     Switch("without compilation: column sends to the interpreted agent", False, True),
     Switch("without both", False, False),
-    Switch("without compression", options={"settings": f"{COMPRESSION}=0"}),
     Switch("with pinned workers", options={"pinned": True}),
     Switch("without overlap: all processes on one core", options={"one_process": True}),
 )
@@ -59,12 +55,10 @@ def on_off(folder: Path, seconds: float, say: Callable[[str], None]) -> list[dic
             row["missing"] = str(error)
             say(f"  {error}")
         rows.append(row)
-    return rows
+    return [*rows, {"name": "with compression: frames are stored raw", "missing": would_cost()}]
 
 
 def _rate(switch: Switch, can: bool, folder: Path, seconds: float) -> float:
-    if COMPRESSION in switch.options.get("settings", "") and COMPRESSION not in _limits():
-        raise Unavailable(f"not in this build: the engine has no setting {COMPRESSION!r}")
     contender = Holdfast(
         can if switch.compiled is None else switch.compiled,
         can if switch.columns is None else switch.columns,
@@ -89,7 +83,3 @@ def _can_compile() -> bool:
     except Unavailable:
         return False
     return True
-
-
-def _limits() -> set[str]:
-    return {each.name for each in fields(Limits)}

@@ -22,7 +22,8 @@ END = "<!-- end of the figures -->"
 FLINK = "Flink Java, heap"
 WAYS = {"base": "positions", "mixed": "mixed events", "messages": "20 % messages"}
 OWN = {
-    "send-8192": "sends of 8,192",
+    "send-8192": "sends of 8,192, 1 thread",
+    "send-4096": "sends of 4,096, 1 thread",
     "send-256": "sends of 256, 8 threads",
     "no-timer": "without the watchdog timer",
     "kill": "kill -9 of everybody in the middle, then on",
@@ -79,11 +80,12 @@ def titled(title: str, text: str, words: str = "") -> str:
 
 def _machine(document: dict[str, Any]) -> str:
     it = document["machine"]
+    lengths = ", ".join(f"{part} {seconds:g}" for part, seconds in document["seconds"].items())
     short = ", a quick run: not for comparison" if document["quick"] else ""
     return (
         f"Measured {document['date']}{short}: {it['cores']} cores ({it['processor']}), kernel "
         f"{it['kernel']}, Python {it['python']}, Holdfast {it['holdfast']}. A sync of the disk "
-        f"took {it['sync_ms']} ms. Runs of {document['seconds']:g} s."
+        f"took {it['sync_ms']} ms. Seconds of a run: {lengths}."
     )
 
 

@@ -1,6 +1,6 @@
 """`make bench`: every contender, every workload, one after the other; then the report.
 
-    python -m bench.run [--quick] [--seconds N] [--only NAME] [--part PART] [--out FILE] [--publish]
+    python -m bench.run [--quick] [--seconds N] [--only NAME] [--part PART] [--add] [--publish]
 
 Nothing else should run on the machine. Results go to bench-data/results.json after each run, so an
 interrupted benchmark is not lost; with --publish they also go into docs/BENCHMARKS.md and docs/img.
@@ -26,22 +26,27 @@ from bench.instructions import instructions, keep
 from bench.on_off import on_off
 from bench.report import publish
 from bench.results import Result, Unavailable, machine
-from bench.workloads import FULL_SECONDS, QUICK_SECONDS, Workload
+from bench.workloads import QUICK_SECONDS, SECONDS, Workload
 
 PARTS = ("throughput", "sends", "latency", "slow-sync", "growth", "on-off", "instructions")
-QUICK_SIZES = (1_000, 10_000)
-QUICK_RATE = 10_000
-QUICK_PARTS = PARTS[:-1]  # counting instructions takes longer than all the rest
+# What a quick run leaves out: instructions, which take longer than all the rest, and the table of
+# what is on and off, which says nothing in so short a time.
+QUICK_SIZE, QUICK_RATE, QUICK_PARTS = 10_000, 10_000, PARTS[:-2]
+QUICK_SENDS = ("send-256", "kill")
 OUT = Path("bench-data/results.json")
+COMPILED, FLINK = "Holdfast compiled", "Flink Java, heap"
 
 
 class Bench:
-    def __init__(self, folder: Path, out: Path, seconds: float, quick: bool, only: Sequence[str]):
+    def __init__(
+        self, folder: Path, out: Path, quick: bool, only: Sequence[str], seconds: float | None
+    ) -> None:
         self._folder, self._out, self._quick = folder, out, quick
-        self.seconds = seconds
+        quick_or_not = dict.fromkeys(SECONDS, QUICK_SECONDS) if quick else SECONDS
+        self.seconds = dict.fromkeys(SECONDS, seconds) if seconds else quick_or_not
         self.document: dict[str, Any] = {
             "quick": quick,
-            "seconds": self.seconds,
+            "seconds": {},
             "date": time.strftime("%Y-%m-%d"),
             "machine": machine(folder),
             "guarantees": {each.name: each.guarantees.__dict__ for each in everybody()},
@@ -49,6 +54,9 @@ class Bench:
             "results": [],
         }
         self.ours, self.peers = self._prepare(only)
+        # A quick run looks at one of ours and at the strongest peer where one is enough.
+        self._few = [each for each in self.ours if each.name == COMPILED] if quick else self.ours
+        self._rivals = [each for each in self.peers if each.name == FLINK] if quick else self.peers
         self.say(f"a sync of this disk takes {self.document['machine']['sync_ms']} ms")
 
     @staticmethod
@@ -96,7 +104,9 @@ class Bench:
         latency = result.figures.get("latency") or result.figures.get("arrival") or {}
         p99 = f", p99 {latency['p99_ms']:.1f} ms" if "p99_ms" in latency else ""
         self.say(f"  {told}{p99}")
-        self.document["results"].append(result.as_json())
+        results = self.document["results"]
+        results[:] = [each for each in results if not same_run(each, result)]
+        results.append(result.as_json())
         self.save()
 
     def save(self) -> None:
@@ -115,43 +125,53 @@ class Bench:
             return contender.settings()[:1]
         return [max(runs, key=lambda run: run.per_second).setting]
 
-    # The parts. A quick run has each of them, but only one setting, and peers only where it counts.
+    def take_up(self, earlier: Path) -> None:
+        """Go on with what an earlier run has measured; what is measured again replaces it."""
+        before = json.loads(earlier.read_text())
+        measured = {fields["contender"] for fields in before["results"]}
+        left_out = self.document["missing"].items()
+        before["missing"] = {name: why for name, why in left_out if name not in measured}
+        self.document = before
+
+    # The parts. A quick run has only one setting of each, and fewer contenders.
 
     def throughput(self) -> None:
-        base, *others = workloads.throughput(self.seconds, self.seconds / 4)
+        seconds = self.seconds["throughput"]
+        base, *others = workloads.throughput(seconds, seconds / 4)
         for contender in (*self.ours, *self.peers):
             self.run(contender, base, contender.settings()[:1] if self._quick else ())
         for workload in others:
-            for contender in (*self.ours, *([] if self._quick else self.peers)):
+            for contender in (*self._few, *([] if self._quick else self.peers)):
                 self.run(contender, workload, self.best_setting(contender))
 
     def sends(self) -> None:
-        for workload in workloads.sends(self.seconds):
-            for contender in self.ours:
-                self.run(contender, workload, self.best_setting(contender))
+        for workload in workloads.sends(self.seconds["sends"]):
+            if not self._quick or workload.name in QUICK_SENDS:
+                for contender in self._few:
+                    self.run(contender, workload, self.best_setting(contender))
 
     def latency(self) -> None:
-        for workload in workloads.latency(self.seconds):
+        for workload in workloads.latency(self.seconds["latency"]):
             if not self._quick or workload.rate == QUICK_RATE:
-                for contender in (*self.ours, *self.peers):
+                for contender in (*self.ours, *self._rivals):
                     self.run(contender, workload, contender.settings()[:1])
 
     def slow_sync(self) -> None:
-        base = workloads.throughput(self.seconds, self.seconds / 4)[0]
-        rates = [QUICK_RATE] if self._quick else workloads.RATES
-        latency = [each for each in workloads.latency(self.seconds) if each.rate in rates]
+        seconds = self.seconds["slow-sync"]
+        base = workloads.throughput(seconds, seconds / 4)[0]
+        latency = [] if self._quick else workloads.latency(seconds)
         for workload in (base, *latency):
-            for contender in (*self.ours, *([] if self._quick else self.peers)):
+            for contender in (*self._few, *([] if self._quick else self.peers)):
                 self.run(contender, replace(workload, slow_sync=True), contender.settings()[:1])
 
     def growth(self) -> None:
-        sizes = QUICK_SIZES if self._quick else workloads.SIZES
-        for workload in workloads.growth(self.seconds, sizes):
-            for contender in (*self.ours, *([] if self._quick else self.peers)):
+        sizes = (QUICK_SIZE,) if self._quick else workloads.SIZES
+        for workload in workloads.growth(self.seconds["growth"], sizes):
+            for contender in (*self._few, *([] if self._quick else self.peers)):
                 self.run(contender, workload, self.best_setting(contender))
 
     def on_off(self) -> None:
-        self.document["on_off"] = on_off(self._folder, self.seconds, self.say)
+        self.document["on_off"] = on_off(self._folder, self.seconds["on-off"], self.say)
         self.save()
 
     def instructions(self) -> None:
@@ -159,20 +179,27 @@ class Bench:
         self.save()
 
 
+def same_run(fields: dict[str, Any], result: Result) -> bool:
+    names = ("contender", "workload", "setting", "slow_sync")
+    return all(fields[name] == getattr(result, name) for name in names)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--seconds", type=float, help=f"of a run; else {FULL_SECONDS:g}")
+    parser.add_argument("--seconds", type=float, help="of a run; else by part")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--part", action="append", default=[], choices=PARTS)
     parser.add_argument("--folder", type=Path, default=Path("bench-data"))
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--add", action="store_true", help="to the results that are there")
     parser.add_argument("--publish", action="store_true", help="into docs/, as measured now")
     wanted = parser.parse_args()
-    seconds = wanted.seconds or (QUICK_SECONDS if wanted.quick else FULL_SECONDS)
     wanted.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=wanted.folder.resolve()) as folder:
-        bench = Bench(Path(folder), wanted.out, seconds, wanted.quick, wanted.only)
+        bench = Bench(Path(folder), wanted.out, wanted.quick, wanted.only, wanted.seconds)
+        if wanted.add and wanted.out.exists():
+            bench.take_up(wanted.out)
         parts: dict[str, Callable[[], None]] = {
             "throughput": bench.throughput,
             "sends": bench.sends,
@@ -184,6 +211,8 @@ def main() -> None:
         }
         for part in wanted.part or (QUICK_PARTS if wanted.quick else PARTS):
             parts[part]()
+            if part in bench.seconds:
+                bench.document["seconds"][part] = bench.seconds[part]
         bench.save()
     if wanted.publish and "instructions" in bench.document:
         version = bench.document["machine"]["holdfast"]

@@ -7,7 +7,16 @@ from typing import Any
 
 from bench.events import Stream
 
-FULL_SECONDS, QUICK_SECONDS = 60.0, 2.0
+# Seconds of a run, by part of the benchmark.
+SECONDS = {
+    "throughput": 60.0,
+    "sends": 60.0,
+    "latency": 30.0,
+    "slow-sync": 30.0,
+    "growth": 60.0,
+    "on-off": 20.0,
+}
+QUICK_SECONDS = 2.0
 RATES = (1_000, 10_000, 50_000, 200_000)
 SAMPLES_PER_SECOND = 5_000  # at most so many events of a latency run make an action
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -17,9 +26,11 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 class Workload:
     name: str
     stream: Stream = field(default_factory=Stream)
-    seconds: float = FULL_SECONDS
-    send: int = 4_096  # events in a send; peers without sends do not look at it
-    threads: int = 1  # that send, in one producer process
+    seconds: float = SECONDS["throughput"]
+    # Events in a send, and threads of the one producer process that send. 0: as the contender does
+    # best; peers without sends do not look at it.
+    send: int = 0
+    threads: int = 1
     rate: int = 0  # offered events per second; 0: as many as go
     most: int = 0  # events at most; 0: until the time is over
     watchdog: bool = True
@@ -60,6 +71,7 @@ def sends(seconds: float) -> list[Workload]:
     """For ours, which is told in sends. Small ones come from threads that share transactions."""
     return [
         Workload("send-8192", seconds=seconds, send=8_192),
+        Workload("send-4096", seconds=seconds, send=4_096),
         Workload("send-256", seconds=seconds, send=256, threads=8),
         Workload("no-timer", seconds=seconds, watchdog=False),
         Workload("kill", Stream(mix="mixed"), seconds=seconds, kill=True),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from bench.slow_sync import build
 from bench.workloads import Workload
 
 RUN_SECONDS_MAX = 3_600.0
+# Events in a send, and threads that send: columns cost the same for many, rows are objects.
+COLUMNS_SEND, ROWS_SEND = (65_536, 2), (4_096, 1)
 
 
 class Holdfast:
@@ -65,6 +68,10 @@ class Holdfast:
 
     def measure(self, workload: Workload, folder: Path, **options: Any) -> dict[str, Any]:
         """One run with more choices than a setting has, for the on/off table."""
+        if not workload.send:
+            send, threads = COLUMNS_SEND if self._columns else ROWS_SEND
+            threads = 1 if workload.rate else threads
+            workload = replace(workload, send=send, threads=threads)
         spec, out = folder / "run.json", folder / "result.json"
         fields = {"workload": workload.as_json(), "folder": str(folder), "columns": self._columns}
         spec.write_text(json.dumps({**fields, **options}))

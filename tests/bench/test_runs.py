@@ -97,7 +97,7 @@ def test_who_cannot_run_or_fails_is_in_the_results(
 ) -> None:
     monkeypatch.setattr(bench.run, "everybody", lambda: [Absent(), Broken()])
     out = tmp_path / "out" / "results.json"
-    it = bench.run.Bench(tmp_path, out, 1.0, True, [])
+    it = bench.run.Bench(tmp_path, out, True, [], None)
     it.throughput()
     found = json.loads(out.read_text())
     assert found["missing"] == {"Absent": "no network"}
@@ -105,3 +105,23 @@ def test_who_cannot_run_or_fails_is_in_the_results(
         ("Broken", "RuntimeError: ended with 1: no disk")
     ]
     assert list(tmp_path.iterdir()) == [out.parent], "a run left its folder behind"
+
+
+def test_a_run_that_adds_replaces_what_it_measures_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.run, "everybody", lambda: [Broken()])
+    out = tmp_path / "results.json"
+    first = bench.run.Bench(tmp_path, out, True, [], None)
+    first.throughput()
+    first.document["results"].append({**first.document["results"][0], "workload": "other"})
+    first.save()
+    second = bench.run.Bench(tmp_path, out, True, ["nobody"], None)
+    second.take_up(out)
+    assert second.document["missing"] == {}, "it was measured before"
+    second.peers = [Broken()]
+    second.throughput()
+    assert [each["workload"] for each in json.loads(out.read_text())["results"]] == [
+        "other",
+        "base",
+    ]
