@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
@@ -204,6 +205,9 @@ class Courier(Generic[R]):
         raise NotImplementedError
 
 
+_FIELDS = (itemgetter(0), itemgetter(1), itemgetter(2))  # of a Row
+
+
 class Sending(Courier[Row]):
     """The sending half of `Live`: events of the user's classes."""
 
@@ -223,12 +227,12 @@ class Sending(Courier[Row]):
         asks: bool,
     ) -> list[tuple[int, Parcel]]:
         try:
-            agents = {agent for agent, _, _ in rows}
-            keys = [key for _, key, _ in rows]
-            events = [event for _, _, event in rows]
-        except (TypeError, ValueError):
+            if set(map(len, rows)) != {3}:
+                raise ValueError
+            agents, keys, events = (list(map(field, rows)) for field in _FIELDS)
+        except (TypeError, ValueError, LookupError):
             raise UsageError("send_many takes rows of (Agent, key, event)") from None
-        names = {agent: self.name_of(agent) for agent in agents}
+        names = {agent: self.name_of(agent) for agent in set(agents)}
         self._check_classes(events)
         # Most sends are for one class of agents: then its name is not spelled out row by row.
         only = names.popitem()[1] if len(names) == 1 else None
@@ -237,7 +241,7 @@ class Sending(Courier[Row]):
             own = share.of(keys)
             seqs = numbered(first, len(rows), share)
             frame = event_frame(
-                only or [names[agent] for agent, _, _ in share.of(rows)],
+                only or [names[agent] for agent in share.of(agents)],
                 own,
                 share.of(events),
                 self._codebook,
