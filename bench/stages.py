@@ -29,6 +29,7 @@ from holdfast import Live
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.urls import open_engine
+from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.worker import Worker
 from holdfast.stepping.stepper import Stepper
@@ -91,24 +92,28 @@ def measure(folder: str) -> None:
     live = Live(fleet, engine)
     stream = Stream()
     send = (columns_sender if COMPILED else rows_sender)(live, stream.agents)
-    make = watch.around("producer", "make the events", lambda part: send(part, "one", part_first))
+
+    def make_and_send(at: int) -> None:
+        send(Events(stream, 0, 1, at, size), "one", at + 1)
+
+    make = watch.around("producer", "make the events", make_and_send)
     worker = Worker(fleet, engine, [0])
     gc.freeze()
+    keep_freed_memory()  # as worker processes do
     at = 0
     for commit in range(WARM_COMMITS + COMMITS):
         if commit == WARM_COMMITS:
             watch.taken.clear()
         for _ in range(EVENTS_PER_COMMIT // size):
-            part_first = at + 1
-            make(Events(stream, 0, 1, at, size))
+            make(at)
             at += size
         while worker.tick():
             pass
     print(f"\n{'compiled' if COMPILED else 'interpreted'}, sends of {size:,}, ns per event")
-    for (process, stage), taken in sorted(
-        watch.taken.items(), key=lambda each: (each[0][0], -each[1])
-    ):
-        print(f"  {process:9}{stage:36}{taken / COMMITS / EVENTS_PER_COMMIT:8.1f}")
+    for process in ("producer", "worker"):
+        own = {stage: taken for (who, stage), taken in watch.taken.items() if who == process}
+        for stage, taken in sorted(own.items(), key=lambda each: -each[1]):
+            print(f"  {process:9}{stage:36}{taken / COMMITS / EVENTS_PER_COMMIT:8.1f}")
 
 
 def main() -> None:
