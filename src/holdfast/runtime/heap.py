@@ -1,21 +1,27 @@
-"""What a worker does with memory it has freed: keep it, for the next batch is as large as this one.
+"""What a worker, or a producer of columns, does with memory it has freed: keep it, for the next
+batch is as large as this one.
 
-By default glibc gives every large block back to the kernel at once and asks for it again a moment
-later, and the kernel clears it page by page each time: a fifth of the processor time of a worker
-that folds columns.
+By default glibc gives large blocks back to the kernel at once and asks for them again a moment
+later, and the kernel clears them page by page each time: half of the time it takes to encode or to
+read a large frame.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+from functools import cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the names of <malloc.h>
 KEPT_BYTES_MAX = 64 * 1024 * 1024  # at the end of the heap
 BLOCK_BYTES_MAX = 32 * 1024 * 1024  # larger blocks come and go one by one, and glibc takes no more
 
 
+@cache
 def keep_freed_memory() -> None:
-    """Where the C library is another, it stays as it is."""
+    """Once for a process, unless the user has said how it is to be, or the C library is another."""
+    if {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"} & os.environ.keys():
+        return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES_MAX)

@@ -14,6 +14,7 @@ from holdfast.model.keys import check_key
 from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.reading import HistoryEntry
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
@@ -84,10 +85,12 @@ class Live(Handle):
 
     def keys(self, agent: type[Agent], names: Iterable[str]) -> Keys:
         """Keys for `send_columns`, checked and routed once. `keys[indexes]` are those of some rows,
-        by a numpy array of integers, a list or a slice."""
+        by a numpy array of integers, a list or a slice. From now on this process keeps memory that
+        it frees, up to 64 MiB, for the next send."""
         need_numpy()
         from holdfast.runtime.prepared import prepare_keys
 
+        keep_freed_memory()
         self._sending.name_of(agent)
         return prepare_keys(agent, names)
 

@@ -22,8 +22,9 @@ from holdfast.stepping.stepper import Stepper
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import Kernel
 
-EVENTS_PER_COMMIT_MAX = 65_536  # in one commit; of compiled agents more, if there are many
-EVENTS_PER_AGENT = 2
+EVENTS_PER_COMMIT_MAX = 65_536
+COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
+EVENTS_PER_AGENT = 2  # if those are more: of large fleets in tables
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
@@ -97,7 +98,8 @@ class Partition:
     @property
     def _most_events(self) -> int:
         """A commit writes every agent it changed: a large fleet in a table takes larger steps."""
-        return max(EVENTS_PER_COMMIT_MAX, EVENTS_PER_AGENT * self.stepper.rows)
+        usual = COMPILED_PER_COMMIT_MAX if self.stepper.all_compiled else EVENTS_PER_COMMIT_MAX
+        return max(usual, EVENTS_PER_AGENT * self.stepper.rows)
 
     @property
     def next_due(self) -> float | None:

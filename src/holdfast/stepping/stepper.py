@@ -96,6 +96,10 @@ class Stepper:
             self.agenda.add(cell.updated + cell.kind.expire_after, cell, None)
 
     @property
+    def all_compiled(self) -> bool:
+        return len(self.compiled) == len(self.kinds)
+
+    @property
     def rows(self) -> int:
         """How many agents of compiled classes there are."""
         return sum(kind.table.count for kind in self.compiled)
