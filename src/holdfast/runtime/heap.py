@@ -1,5 +1,5 @@
-"""What a worker, or a producer of columns, does with memory it has freed: keep it, for the next
-batch is as large as this one.
+"""What whoever folds or sends columns does with memory it has freed: keep it, for the next batch is
+as large as this one.
 
 By default glibc gives large blocks back to the kernel at once and asks for them again a moment
 later, and the kernel clears them page by page each time: half of the time it takes to encode or to

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.heap import keep_freed_memory
 
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import Kernel
@@ -25,6 +26,7 @@ def kernels_of(fleet: FleetModel) -> dict[str, Kernel]:
     from holdfast.runtime.compiling import compiled_fold, need_numba
 
     need_numba(next(iter(compiled)))
+    keep_freed_memory()
     from holdfast.stepping.compiled.kind import Kernel
 
     programs = {name: Program(cls, agents=fleet.agents) for name, cls in compiled.items()}

@@ -10,6 +10,7 @@ import numpy as np
 from holdfast.errors import DamagedData
 from holdfast.model.layout import Slot
 from holdfast.stepping.blocks import (
+    BUCKETS,
     SLOTS_PER_BUCKET,
     Block,
     TimerColumns,
@@ -48,7 +49,7 @@ def arrays_from(slots: Sequence[Slot], records: Array, prefix: str) -> list[Arra
 
 
 def put_arrays(
-    slots: Sequence[Slot], rows: Array, at: Array, prefix: str, arrays: Sequence[Arrays]
+    slots: Sequence[Slot], rows: Array, at: Array | slice, prefix: str, arrays: Sequence[Arrays]
 ) -> None:
     for slot, array in zip(slots, arrays, strict=True):
         name = f"{prefix}{slot.name}"
@@ -69,7 +70,8 @@ def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
 
 
 def block_of(kind: CompiledKind, rows: Array) -> Block:
-    records = kind.table.rows[rows]
+    rows = np.sort(rows)  # neighbours in memory are fetched together
+    records = kind.table.rows.take(rows)  # twenty times as fast as an index
     program, id_of = kind.program, kind.codebook.id_of
     state = tuple(program.state.values())
     timers = []
@@ -143,17 +145,22 @@ def records(kind: CompiledKind, rows: Array) -> list[Record]:
 def load(kind: CompiledKind, item: Record | Block) -> None:
     if isinstance(item, Record):
         _load_record(kind, item)
-    elif item.schema == kind.schema and _same_timers(kind, item):
-        _load_block(kind, item)
+        return
+    frame = item.frame
+    if item.schema == kind.schema and _same_timers(kind, frame):
+        if kind.table.count == 0 and item.buckets.bit_count() == 1:
+            # The first of a base: the blocks of the other buckets will be about as large.
+            kind.table.make_room(item.count * BUCKETS, 0)
+        _load_block(kind, frame)
     else:
         for record in records_in(item):
             _load_record(kind, record)
 
 
-def _same_timers(kind: CompiledKind, block: Block) -> bool:
+def _same_timers(kind: CompiledKind, frame: Frame) -> bool:
     id_of = kind.codebook.id_of
     own = [(each.name, [id_of(cls) for cls in each.classes]) for each in kind.program.timers]
-    return timers_of(block.frame) == own
+    return timers_of(frame) == own
 
 
 def _load_record(kind: CompiledKind, record: Record) -> None:
@@ -167,26 +174,31 @@ def _load_record(kind: CompiledKind, record: Record) -> None:
     kind.take(cell)
 
 
-def _load_block(kind: CompiledKind, block: Block) -> None:
-    frame, program = block.frame, kind.program
+def _load_block(kind: CompiledKind, frame: Frame) -> None:
+    program = kind.program
     names, bounds, codes = names_in(frame.column("key"), frame.count)
-    at = kind.table.place(names, bounds)[codes]
-    for row in kind.aside.keys() & set(at.tolist()) if kind.aside else ():
-        kind.put_aside(row, None)
+    before = kind.table.count
+    found = kind.table.place(names, bounds)[codes]
     rows = kind.table.rows
-    rows[at] = kind.table.default[0]
+    at: Array | slice = found
+    if kind.table.count - before == frame.count and (np.diff(found) == 1).all():
+        at = slice(before, kind.table.count)  # all are new, and stand one behind the other
+    else:
+        for row in kind.aside.keys() & set(found.tolist()) if kind.aside else ():
+            kind.put_aside(row, None)
+        rows[found] = kind.table.default[0]
     rows["version"][at] = _numbers(frame, "version")
     rows["updated"][at] = _numbers(frame, "updated")
     state = tuple(program.state.values())
     put_arrays(state, rows, at, "f_", columns_of(frame, kind.schema, state))
     for number, timer in enumerate(program.timers):
-        _load_timer(kind, block, at, number, timer.classes)
+        _load_timer(kind, frame, at, number, timer.classes)
 
 
 def _load_timer(
-    kind: CompiledKind, block: Block, at: Array, number: int, classes: Sequence[type]
+    kind: CompiledKind, frame: Frame, at: Array | slice, number: int, classes: Sequence[type]
 ) -> None:
-    rows, frame, id_of = kind.table.rows, block.frame, kind.codebook.id_of
+    rows, id_of = kind.table.rows, kind.codebook.id_of
     due = _numbers(frame, f"t.{number}.due")
     rows[f"t{number}_due"][at] = due
     rows[f"t{number}_period"][at] = _numbers(frame, f"t.{number}.period")
@@ -196,7 +208,7 @@ def _load_timer(
         rows[f"t{number}_event"][at] = [order[cast(int, event)] for event in events]
     for which, cls in enumerate(classes):
         slots = kind.program.slots(cls)
-        payload = timer_frame(block.frame, number, id_of(cls))
+        payload = timer_frame(frame, number, id_of(cls))
         arrays = columns_of(payload, id_of(cls), slots)
         put_arrays(slots, rows, at, f"t{number}_{which}_", arrays)
     rows["timers"][at] += due != 0.0

@@ -33,7 +33,7 @@ class Table:
     def place(self, names: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """The row of each name, which stand one behind the other. Unknown ones get new rows."""
         count = len(bounds) - 1
-        self._make_room(self.count + count, int(self.offsets[self.count]) + len(names))
+        self.make_room(self.count + count, int(self.offsets[self.count]) + len(names))
         found = np.empty(count, np.int64)
         before = self.count
         self.count = keys.place(names, bounds, self.blob, self.offsets, self._index, before, found)
@@ -72,7 +72,7 @@ class Table:
             keys.slots(self.blob, self.offsets, first, self.count, self._slots)
         return self._slots[: self.count]
 
-    def _make_room(self, rows: int, key_bytes: int) -> None:
+    def make_room(self, rows: int, key_bytes: int) -> None:
         if key_bytes > len(self.blob):
             self.blob = _grown(self.blob, key_bytes)
         if rows <= len(self.rows):
