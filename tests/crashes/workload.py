@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from holdfast.engine.port import Limits, Parcel
 from holdfast.engine.sqlite import deltas as deltas_module
 from holdfast.engine.sqlite import engine as engine_module
+from holdfast.engine.sqlite import inbox as inbox_module
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.errors import Fenced
@@ -55,6 +57,7 @@ def run(base: Path) -> Run:
 def _small() -> Iterator[None]:
     """Compaction, checkpoints and retention after a few rows already."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inbox_module, "SETTLED_SECONDS", -math.inf)
         patched.setattr(deltas_module, "DELTAS_MAX", 3)
         patched.setattr(deltas_module, "DELTAS_AT_ONCE", 2)
         patched.setattr(engine_module, "WAL_BYTES_BEFORE_CHECKPOINT", 0)

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast import Agent, Context, Event, Fleet, on
 from holdfast.engine.port import Limits
+from holdfast.engine.sqlite import inbox as inbox_module
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import create, discard, publish
 from holdfast.engine.sqlite.segment import list_segments
@@ -188,7 +189,8 @@ def test_a_fleet_cannot_be_made_on_a_full_disk_and_can_be_later(disk: Disk) -> N
     engine.close()
 
 
-def test_upkeep_on_a_full_disk_loses_nothing(disk: Disk) -> None:
+def test_upkeep_on_a_full_disk_loses_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox_module, "SETTLED_SECONDS", -1.0)
     SqliteEngine.create(disk.path / "data", FLEET, 1)
     engine = SqliteEngine(disk.path / "data", Limits(disk_reserve_bytes=1, segment_bytes=200_000))
     owner = Owner.of(engine)

@@ -14,6 +14,7 @@ import pytest
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import wal_bytes
+from holdfast.engine.sqlite.inbox import SETTLED_SECONDS
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.sqlite.state import NOTES_PER_ROW
 from holdfast.stepping.commit import Issued, Journalled
@@ -198,9 +199,10 @@ def test_a_quiet_inbox_is_emptied_too(tmp_path: Path, clock: HandClock) -> None:
     engine.close()
 
 
-def test_a_sealed_segment_leaves_no_wal_behind(aged: Fleet) -> None:
+def test_a_sealed_segment_leaves_no_wal_behind(aged: Fleet, clock: HandClock) -> None:
     """Otherwise every event would take its room twice for as long as it is kept."""
     aged.fill(5)
+    clock.pass_time(SETTLED_SECONDS + 10.0)
     aged.engine.maintain()
     sealed = sorted(aged.folder.glob("*.seg"))[:-1]
     assert len(sealed) == 5
@@ -208,7 +210,8 @@ def test_a_sealed_segment_leaves_no_wal_behind(aged: Fleet) -> None:
     assert len(inbox(aged.engine)) == 5
 
 
-def test_a_wal_that_somebody_reads_is_emptied_later(aged: Fleet) -> None:
+def test_a_wal_that_somebody_reads_is_emptied_later(aged: Fleet, clock: HandClock) -> None:
+    clock.pass_time(SETTLED_SECONDS + 10.0)
     reader = SqliteEngine(aged.engine.root)
     append(reader, parcel(["a"]))
     connection = reader._inbox(0)._latest()[0].connection
@@ -226,6 +229,18 @@ def test_a_wal_that_somebody_reads_is_emptied_later(aged: Fleet) -> None:
         return wal_bytes(path) == 0
 
     soon(emptied)
+
+
+def test_a_segment_sealed_just_now_stays_in_its_wal(aged: Fleet, clock: HandClock) -> None:
+    """Under a load that fills the retention before, it is never written a second time."""
+    append(aged.engine, parcel(["a"]))
+    path = aged.folder / str(list_segments(aged.folder)[0])
+    aged.fill(1)
+    aged.engine.maintain()
+    assert wal_bytes(path) > 0
+    clock.pass_time(SETTLED_SECONDS + 10.0)
+    aged.engine.maintain()
+    assert wal_bytes(path) == 0
 
 
 def test_a_reader_of_a_forgotten_segment_is_not_told_of_damage(
