@@ -268,3 +268,14 @@ def test_compiled_is_inherited_and_no_schema_knows_it(tmp_path: Path) -> None:
     options = [getattr(module, name).__holdfast__.schema.options for name in ("Fast", "Slow")]
     assert options[0] == options[1]
     assert "compiled" not in options[0]
+
+
+def test_a_class_handles_as_many_classes_of_events_as_a_code_tells_apart(tmp_path: Path) -> None:
+    names = [f"E{n}" for n in range(256)]
+    events = "".join(f"class {name}(Event):\n    pass\n" for name in names)
+    union = " | ".join(names)
+    handler = (
+        f"    @on\n    def any(self, event: {union}, ctx: Context) -> None:\n        self.n += 1\n"
+    )
+    source = f"{PRELUDE}{events}class Drone(Agent, compiled=True):\n    n: int = 0\n{handler}"
+    assert "256 classes of events, 255 is the most: merge some" in refusal_of(source, tmp_path)

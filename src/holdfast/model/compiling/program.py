@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from holdfast.model.agent import Agent, AgentDefinition
 
 CONTROLS = 128
+EVENTS_MAX = 255  # classes that one agent class handles: a code has one byte, and one is for others
 OUTPUTS_MAX = 32  # classes that one agent class makes: ctl has that many counters
 QUEUE_DESCR = [("row", "<i8"), ("timer", "<i8"), ("due", "<f8")]
 
@@ -121,6 +122,10 @@ class Program:
         self.definition: AgentDefinition = agent.__holdfast__
         # CallFailed has no fixed width; replies are for the interpreter anyway.
         self.events = [event for event in self.definition.routes if event is not CallFailed]
+        if len(self.events) > EVENTS_MAX:
+            raise CannotCompile(
+                f"{len(self.events)} classes of events, {EVENTS_MAX} is the most: merge some"
+            )
         self.outputs: list[Output] = []
         self.timers: list[TimerSlots] = []
         self.destinations: list[type] = []
