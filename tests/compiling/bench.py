@@ -16,7 +16,8 @@ import numpy as np
 
 from holdfast import Agent, Event
 from holdfast.model.compiling.program import CONTROLS, QUEUE_DESCR, Program
-from holdfast.model.context import Context, OpenCall, Timer
+from holdfast.model.context import Context
+from holdfast.model.effects import OpenCall, Timer
 from holdfast.model.layout import Slot
 from holdfast.model.snapshot import snapshot
 from holdfast.runtime.compiling import Fold, compiled_fold

@@ -16,7 +16,8 @@ from holdfast.engine.memory import engine as memory
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import AskFailed, TryAgain
-from holdfast.model.context import Context, Effects, Mark
+from holdfast.model.context import Context
+from holdfast.model.effects import Effects, Mark
 from holdfast.runtime.handle import SEND_SECONDS, Handle
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition

@@ -11,7 +11,8 @@ import msgspec
 from holdfast.engine import inheritance
 from holdfast.engine.memory import MemoryEngine, MemoryPartition
 from holdfast.errors import HoldfastError
-from holdfast.model.context import Context, Effects, Mark
+from holdfast.model.context import Context
+from holdfast.model.effects import Effects, Mark
 from holdfast.runtime.calling.answers import Answer, Answers
 from holdfast.runtime.calling.caller import Caller
 from holdfast.runtime.calling.lane import Work

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamagedData
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.stepping.arrays import arrays_of
 from holdfast.stepping.blocks import (
     Block,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamagedData, UsageError
-from holdfast.model.context import Emitted, Sender, Sent
+from holdfast.model.effects import Emitted, Sender, Sent
 from holdfast.model.event import Action, Event
 from holdfast.stepping.cell import Cell, Kind
 from holdfast.stepping.commit import Record

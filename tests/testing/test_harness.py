@@ -10,7 +10,7 @@ from enum import Enum
 import pytest
 
 from holdfast import Action, Agent, AskFailed, Context, Event, UsageError, on
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.model.fleet import FleetModel
 from holdfast.testing import Harness, Message
 from holdfast.testing.fixtures import harness  # noqa: F401

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutdatedCode, TryAgain
-from holdfast.model.context import Mark, Sender, Timer
+from holdfast.model.effects import Mark, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.agent import Agent
-from holdfast.model.context import OpenCall, Sender, Timer
+from holdfast.model.effects import OpenCall, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.handlers import Route
 from holdfast.stepping.codebook import Codebook, first_misfit, type_error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.model.context import LogLine
+from holdfast.model.effects import LogLine
 from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.record import Record as Record  # noqa: PLC0414 (everybody finds it here)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import TryAgain, UsageError
-from holdfast.model.context import Emitted
+from holdfast.model.effects import Emitted
 from holdfast.model.event import Action
 from holdfast.model.snapshot import snapshot
 from holdfast.model.undoing import undone

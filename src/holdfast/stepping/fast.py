@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.model.context import Context, Sender
+from holdfast.model.context import Context
+from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.model.handlers import HandlerFunction
 from holdfast.model.snapshot import snapshots

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
-from holdfast.model.context import Sender
+from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Column, Frame, codes, const, floats, integers, rows, sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.model.context import Called, Emitted, Sent
+from holdfast.model.effects import Called, Emitted, Sent
 from holdfast.model.event import Event
 from holdfast.model.keys import Layout
 from holdfast.stepping.codebook import Codebook

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from holdfast.model.agent import Agent
 from holdfast.model.calls import digest_of
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler

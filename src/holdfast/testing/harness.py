@@ -16,7 +16,7 @@ import msgspec
 from holdfast.errors import AskFailed, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed, CallFunction, pack_arguments
-from holdfast.model.context import LogLine, Timer
+from holdfast.model.effects import LogLine, Timer
 from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.model.calls import CallFailed, digest_of
-from holdfast.model.context import Sender
+from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.runtime.forking.recorded import Asked, Recorded, Twin
 from holdfast.stepping.codebook import Codebook

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.model.context import OpenCall
+from holdfast.model.effects import OpenCall
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.runtime.partition import CONDEMNED

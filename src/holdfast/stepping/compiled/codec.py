@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.model.agent import Agent
 from holdfast.model.compiling.program import Program
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.model.event import Event
 from holdfast.model.layout import Slot
 from holdfast.stepping.codebook import Codebook

@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.model.compiling.module import COUNTS, MARKS
 from holdfast.model.compiling.program import Output
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout
 from holdfast.stepping.cell import Extras, Held

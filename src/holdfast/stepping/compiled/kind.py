@@ -15,7 +15,7 @@ import numpy as np
 from holdfast.model.agent import Agent
 from holdfast.model.compiling.module import COUNTS
 from holdfast.model.compiling.program import CONTROLS, QUEUE_DESCR, Program
-from holdfast.model.context import Timer
+from holdfast.model.effects import Timer
 from holdfast.stepping.blocks import Block
 from holdfast.stepping.cell import Cell, Extras, Kind
 from holdfast.stepping.codebook import Codebook

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from holdfast.model.context import Emitted, OpenCall, Sent, Timer
+from holdfast.model.effects import Emitted, OpenCall, Sent, Timer
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import Layout
 from holdfast.stepping import outputs as interpreted

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from holdfast.errors import DamagedData
-from holdfast.model.context import Sender
+from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import RowReader, Schema

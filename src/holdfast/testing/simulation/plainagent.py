@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar, cast
 
 from holdfast.model.agent import Agent
-from holdfast.model.context import Sender
+from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.model.handlers import Handler, HandlerFunction
 from holdfast.testing.simulation.decoding import Release, Unreadable, encode, reader_of, schema_of

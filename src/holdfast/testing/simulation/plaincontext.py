@@ -25,9 +25,8 @@ from holdfast.model.context import (
     TIMER_NAME_LENGTH_MAX,
     TIMER_SECONDS_MIN,
     TIMERS_PER_AGENT_MAX,
-    LogLine,
-    Sender,
 )
+from holdfast.model.effects import LogLine, Sender
 from holdfast.model.event import Action, Event
 from holdfast.model.keys import check_key
 from holdfast.model.rng import Random, seed_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.errors import UsageError
-from holdfast.model.context import LogLine
+from holdfast.model.effects import LogLine
 from holdfast.model.event import Event
 from holdfast.testing.simulation.decoding import Input, Release, Unreadable
 from holdfast.testing.simulation.plainagent import PlainAgent, Waiting, as_read_by, handler_for
