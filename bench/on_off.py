@@ -1,6 +1,6 @@
 """What each part of the design contributes: everything on, then one thing off at a time.
 
-Where a build cannot compile, everything is interpreted, and what is about compiling has no figure.
+Without numba everything is interpreted, and what is about compiling has no figure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from bench.compressing import would_cost
 from bench.contenders.holdfast import Holdfast
 from bench.oracle import Outcome, expect
-from bench.results import Unavailable
+from bench.results import Unavailable, without_places
 from bench.workloads import Workload
 
 
 @dataclass(frozen=True)
 class Switch:
-    """None: as this build can."""
+    """None: as this machine can."""
 
     name: str
     compiled: bool | None = None
@@ -37,7 +37,7 @@ SWITCHES = (
     Switch("without compilation: column sends to the interpreted agent", False, True),
     Switch("without both", False, False),
     Switch("with pinned workers", options={"pinned": True}),
-    Switch("without overlap: all processes on one core", options={"one_process": True}),
+    Switch("without overlap: all processes on one core", options={"one_core": True}),
 )
 
 
@@ -52,7 +52,7 @@ def on_off(folder: Path, seconds: float, say: Callable[[str], None]) -> list[dic
             row["per_second"] = round(_rate(switch, can, folder, seconds), 1)
             say(f"  {row['per_second']:,.0f} events/s")
         except Exception as error:
-            row["missing"] = str(error)
+            row["missing"] = without_places(str(error))
             say(f"  {error}")
         rows.append(row)
     return [*rows, {"name": "with compression: frames are stored raw", "missing": would_cost()}]

@@ -11,8 +11,7 @@ import os
 from enum import Enum
 from typing import Annotated
 
-from holdfast import Action, Agent, Context, Event, Fleet, on
-from holdfast.model.marks import Width
+from holdfast import Action, Agent, Context, Event, Fleet, Width, on
 
 COMPILED = os.environ.get("BENCH_COMPILED") == "1"
 # Long enough that no drone is silent for so long while a benchmark runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.oracle import Outcome
+
+
+def without_places(text: str) -> str:
+    """A reason may be published: paths and addresses of this machine are nobody's business."""
+    return re.sub(r"(https?://|(?<![\w.])/)\S+", "…", text)
 
 
 class Unavailable(Exception):

@@ -25,7 +25,7 @@ from bench.contenders.base import Contender
 from bench.instructions import instructions, keep
 from bench.on_off import on_off
 from bench.report import publish
-from bench.results import Result, Unavailable, machine
+from bench.results import Result, Unavailable, machine, without_places
 from bench.workloads import QUICK_SECONDS, SECONDS, Workload
 
 PARTS = ("throughput", "sends", "latency", "slow-sync", "growth", "on-off", "instructions")
@@ -74,7 +74,7 @@ class Bench:
             try:
                 contender.prepare()
             except Unavailable as why:
-                self.document["missing"][contender.name] = str(why)
+                self.document["missing"][contender.name] = without_places(str(why))
                 self.say(f"{contender.name}: {why}")
             else:
                 ready.append(contender)
@@ -82,7 +82,7 @@ class Bench:
         return ours, [each for each in ready if each not in ours]
 
     def run(self, contender: Contender, workload: Workload, settings: Sequence[str] = ()) -> None:
-        if contender.takes(workload):
+        if contender.refuses(workload):
             return
         for setting in settings or contender.settings():
             slow = ", slow syncs" if workload.slow_sync else ""
@@ -91,7 +91,7 @@ class Bench:
             try:
                 result = contender.run(workload, setting, folder)
             except Exception as error:
-                why = f"{type(error).__name__}: {error}"
+                why = without_places(f"{type(error).__name__}: {error}")
                 result = Result(contender.name, workload.name, setting, missing=why)
                 result = replace(result, slow_sync=workload.slow_sync)
             finally:

@@ -38,7 +38,7 @@ class Contender(Protocol):
     def settings(self) -> Sequence[str]:
         """Ways to run it, such as 1 and 2 workers: the better one counts."""
 
-    def takes(self, workload: Workload) -> str:
+    def refuses(self, workload: Workload) -> str:
         """Why it does not take this workload; empty if it does."""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:
@@ -105,7 +105,7 @@ def _show_progress(log: TextIO) -> None:
 
 def _last_words(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line or "Exception" in line or "NotYet" in line]
+    errors = [line for line in lines if "Error" in line or "Exception" in line]
     last = (errors or lines or ["it said nothing"])[-1][:300]
     return last.replace(f"{ROOT}/", "")  # it may be published
 

@@ -51,7 +51,7 @@ class Flink:
     def settings(self) -> Sequence[str]:
         return ("parallelism 1", "parallelism 2")
 
-    def takes(self, workload: Workload) -> str:
+    def refuses(self, workload: Workload) -> str:
         return "it has no sends" if workload.name.startswith("send-") or workload.kill else ""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:

@@ -36,7 +36,7 @@ class Holdfast:
         self._columns = compiled if columns is None else columns
 
     def prepare(self) -> None:
-        """A build that cannot compile says so when the class is defined or keys are asked for."""
+        """Without numba or numpy it is told when the fleet is opened or keys are asked for."""
         keys = "live.keys(Drone, ['d-0'])" if self._columns else "pass"
         program = (
             f"from bench.program import Drone, fleet\nwith fleet.open('memory:') as live: {keys}"
@@ -52,12 +52,12 @@ class Holdfast:
         )
         if done.returncode:
             why = done.stderr.strip().splitlines()[-1].replace(f"{ROOT}/", "")
-            raise Unavailable(f"not in this build: {why}")
+            raise Unavailable(f"cannot run here: {why}")
 
     def settings(self) -> Sequence[str]:
         return ("1 worker", "2 workers")
 
-    def takes(self, workload: Workload) -> str:
+    def refuses(self, workload: Workload) -> str:
         return ""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:

@@ -32,7 +32,7 @@ class Scripted:
     def settings(self) -> Sequence[str]:
         return self.ways
 
-    def takes(self, workload: Workload) -> str:
+    def refuses(self, workload: Workload) -> str:
         return "it has no sends" if workload.name.startswith("send-") or workload.kill else ""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:

@@ -30,15 +30,11 @@ class Workers:
     def __init__(self, url: str, workers: int, pinned: bool = False) -> None:
         open_engine(url, fleet.name, create_partitions=workers).close()
         program = str(Path(__file__).parents[1] / "program.py")
-        self.launcher = Launcher(program, url, workers, range(workers))
+        self.launcher = Launcher(program, url, workers, range(workers), pin=pinned)
         self._thread = threading.Thread(target=self.launcher.run)
         self._thread.start()
         with fleet.connect(url) as live:
             self._wait(live)
-        if pinned:
-            cores = sorted(os.sched_getaffinity(0))
-            for index, pid in enumerate(self.pids()):
-                os.sched_setaffinity(pid, {cores[-1 - index % len(cores)]})
 
     def _wait(self, live: Live) -> None:
         """Until every worker has folded something, and has compiled what it compiles."""

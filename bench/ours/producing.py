@@ -90,8 +90,7 @@ def rows_of(part: Events, keys: list[str]) -> list[Row]:
     return rows
 
 
-def columns_sender(live: Any, agents: int) -> Send:
-    """`live` is any: a build without columns has other types for them."""
+def columns_sender(live: Live, agents: int) -> Send:
     names = [key_of(n) for n in range(agents)]
     keys = live.keys(Drone, names)
     # A send to agents outside of the stream: what is compiled for sending, is compiled by now.

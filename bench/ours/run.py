@@ -36,13 +36,11 @@ class Run:
     producers: int = 1
     columns: bool = False
     pinned: bool = False
-    settings: str = ""  # more of the engine's URL
-    one_process: bool = False  # workers and producer share a core: nothing overlaps
+    one_core: bool = False  # workers and producer share a core: nothing overlaps
 
     @property
     def url(self) -> str:
-        more = f"&{self.settings}" if self.settings else ""
-        return f"sqlite:{self.folder / 'data'}?retain_bytes={RETAIN_BYTES}{more}"
+        return f"sqlite:{self.folder / 'data'}?retain_bytes={RETAIN_BYTES}"
 
     def counters(self) -> Counters:
         return Counters(self.folder / "counters", self.producers * self.workload.threads)
@@ -60,7 +58,7 @@ class Run:
 
 
 def run(wanted: Run) -> dict[str, Any]:
-    if wanted.one_process:
+    if wanted.one_core:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     workers = Workers(wanted.url, wanted.workers, wanted.pinned)
     try:

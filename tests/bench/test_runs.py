@@ -75,7 +75,7 @@ class Absent:
     def settings(self) -> Sequence[str]:
         return ("1",)
 
-    def takes(self, workload: Workload) -> str:
+    def refuses(self, workload: Workload) -> str:
         return ""
 
     def run(self, workload: Workload, setting: str, folder: Path) -> Result:

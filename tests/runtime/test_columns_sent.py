@@ -149,10 +149,10 @@ def test_the_same_columns_are_a_retry_and_equal_ones_are_not() -> None:
         keys = live.keys(Drone, names)
         n = numpy.array([1, 1])
 
-        def fail() -> None:
+        def fail(name: str = "x") -> None:
             engine.refused = 1
             with pytest.raises(Backlog):
-                live.send_columns(Drone, Position, keys, lat=1.0, n=n, timeout=0.0)
+                live.send_columns(Drone, Position, keys, lat=1.0, n=n, name=name, timeout=0.0)
             engine.refused = None
 
         def found() -> list[int]:
@@ -175,6 +175,9 @@ def test_the_same_columns_are_a_retry_and_equal_ones_are_not() -> None:
         assert found() == [6, 5], "so is another value for all rows"
         live.send_columns(Drone, Position, keys, lat=1.0, n=n)
         assert found() == [6, 6], "this is the retry"
+        fail(name="".join(["dr", "one"]))
+        live.send_columns(Drone, Position, keys, lat=1.0, n=n, name="".join(["dr", "one"]))
+        assert found() == [7, 7], "a text for all rows is a value: an equal one is the same"
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 5), (5, 2), (1, 3)])

@@ -45,7 +45,7 @@ fold(
 )
 print(S[0]["f_battery"], S[0]["version"])
 """
-SAID = re.compile(r"holdfast: compiling Drone … \d+\.\d s, (kept in \S+|not kept)\n")
+SAID = re.compile(r"holdfast: compiling Drone … \d+\.\d s, (kept in \S+|not kept) ?(.*)\n")
 
 
 class Machine:
@@ -120,6 +120,7 @@ def test_without_a_place_for_the_cache_it_compiles_each_time(tmp_path: Path) -> 
     said = SAID.fullmatch(machine.run())
     assert said is not None
     assert said[1] == "not kept"
+    assert "set XDG_CACHE_HOME to a folder that can be written" in said[2]
 
 
 def test_another_source_is_another_kernel(tmp_path: Path) -> None:

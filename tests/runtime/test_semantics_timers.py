@@ -321,3 +321,45 @@ def test_timers_due_while_nothing_ran_fire_at_the_start(disk: World) -> None:
     assert heard(disk) == [("beat", 21.0), ("one", 21.0)]
     disk.pass_time(3.0)
     assert heard(disk)[2:] == [("beat", 24.0)]
+
+
+class Poke(Event):
+    wrong: bool = False
+
+
+class Quiet(Event):
+    pass
+
+
+def impostor() -> Event:
+    """Of another class that has the same name."""
+    return type("Quiet", (Event,), {"__module__": __name__, "__annotations__": {}})()
+
+
+class Watched(Agent):
+    pokes: int = 0
+
+    @on
+    def poke(self, event: Poke, ctx: Context) -> None:
+        self.pokes += 1
+        ctx.after(60.0, impostor() if event.wrong else Quiet(), name="watchdog")
+
+    @on
+    def quiet(self, event: Quiet, ctx: Context) -> None:
+        self.pokes = 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_watchdog_put_off_with_another_class_is_checked_like_a_new_timer(
+    engine: str, tmp_path: Path
+) -> None:
+    with opened(Fleet("watched", agents=[Watched]), engine, tmp_path) as world:
+        for wrong in (False, True, False):
+            world.live.send(Watched, "w-1", Poke(wrong))
+            world.run()
+            world.pass_time(1.0)
+        state = world.live.state(Watched, "w-1")
+        assert state is not None
+        assert state.pokes == 2
+        [letter] = world.live.dead_letters()
+        assert "Quiet" in letter.error

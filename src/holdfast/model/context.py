@@ -262,7 +262,7 @@ class Context:
         bare = not event.__struct_fields__
         before = timers.get(name)
         timer = timers[name] = Timer(name, due, event if bare else as_stored(event), period)
-        if bare and before is not None and before.due <= due:
+        if bare and before is not None and type(before.event) is type(event) and before.due <= due:
             return  # a watchdog that is put off: the agenda finds it, and there is nothing to check
         self._effects.armed.append(Armed(self._subject, timer))
 

@@ -113,7 +113,7 @@ class _Given:
         import numpy
 
         slot = self._slot
-        if isinstance(value, (str, bytes, Enum, type(None))) or not has_rows(value):
+        if not has_rows(value):
             if slot.kind == "list":
                 raise self._refused(f"it is {shortened(value)}: give one list per row")
             plain = value.item() if isinstance(value, (numpy.generic, numpy.ndarray)) else value
@@ -216,8 +216,9 @@ class _Given:
 
 
 def has_rows(value: object) -> bool:
-    """An array, a list or the like, but no single value, also not one of numpy's."""
-    return hasattr(value, "__len__") and getattr(value, "shape", None) != ()
+    """An array, a list or the like, but no single value: no text, and none of numpy's."""
+    single = isinstance(value, (str, bytes, Enum))
+    return not single and hasattr(value, "__len__") and getattr(value, "shape", None) != ()
 
 
 def _plain(value: object) -> object:

@@ -93,8 +93,8 @@ def _obtain(program: Program, digest: str) -> Fold:
             for leftover in (folder, *folder.parent.glob(f".making-{digest}-*")):
                 shutil.rmtree(leftover, ignore_errors=True)
             return _compile(program, digest, folder)
-    except (OSError, RuntimeError):  # no place, no home, or numba finds no way to keep it
-        return _compile(program, digest, None)
+    except (OSError, RuntimeError) as error:  # no place, no home, or numba cannot keep it
+        return _compile(program, digest, None, why=str(error))
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def _load(folder: Path, digest: str, program: Program) -> Fold | None:
     return _closed(fold)
 
 
-def _compile(program: Program, digest: str, folder: Path | None) -> Fold:
+def _compile(program: Program, digest: str, folder: Path | None, why: str = "") -> Fold:
     name = program.agent.__name__
     begun = time.monotonic()
     print(f"holdfast: compiling {name} …", end="", file=sys.stderr, flush=True)
@@ -136,7 +136,9 @@ def _compile(program: Program, digest: str, folder: Path | None) -> Fold:
             with _beside(fold):
                 fold.compile(signature)
             _keep(Path(made), folder)
-    kept = f", kept in {folder}" if folder is not None and folder.exists() else ", not kept"
+    kept = f", kept in {folder}"
+    if folder is None or not folder.exists():
+        kept = f", not kept ({why}): set XDG_CACHE_HOME to a folder that can be written"
     print(f" {time.monotonic() - begun:.1f} s{kept}", file=sys.stderr, flush=True)
     return _closed(fold)
 

@@ -1,5 +1,5 @@
-"""What whoever folds or sends columns does with memory it has freed: keep it, for the next batch is
-as large as this one.
+"""Freed memory is kept for the next batch, which is about as large, by whoever folds or sends
+columns.
 
 By default glibc gives large blocks back to the kernel at once and asks for them again a moment
 later, and the kernel clears them page by page each time: half of the time it takes to encode or to
@@ -14,7 +14,7 @@ from functools import cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the names of <malloc.h>
 KEPT_BYTES_MAX = 64 * 1024 * 1024  # at the end of the heap
-BLOCK_BYTES_MAX = 32 * 1024 * 1024  # larger blocks come and go one by one, and glibc takes no more
+MAPPED_BYTES_MIN = 32 * 1024 * 1024  # larger pieces are mapped one by one; glibc allows no more
 
 
 @cache
@@ -25,4 +25,4 @@ def keep_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, KEPT_BYTES_MAX)
-        mallopt(_MMAP_THRESHOLD, BLOCK_BYTES_MAX)
+        mallopt(_MMAP_THRESHOLD, MAPPED_BYTES_MIN)

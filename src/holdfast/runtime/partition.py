@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EVENTS_PER_COMMIT_MAX = 65_536
 COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
-EVENTS_PER_AGENT = 2  # if those are more: of large fleets in tables
+EVENTS_PER_AGENT = 2  # a commit may take so many per compiled agent, if that is more
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
@@ -151,8 +151,9 @@ class Partition:
         """Much came at once, and it was all there was: soon there is more, so let it gather.
 
         A commit costs its syncs and every agent it changed, however many events changed it. The
-        pause is as long as the work was; where several sends came in one, twice that, so that a
-        producer that waits for each of its sends to be folded does not wait for the pause as well.
+        pause is as long as the work was: a producer that waits for each of its sends to be folded
+        should not wait much longer. Where several sends came in one pause nobody does that, and it
+        is twice as long.
         """
         took = self._clock().uptime - self._instant.uptime
         if not LINGER_EVENTS <= events < self._events_max:

@@ -178,8 +178,8 @@ class CarefulFold:
         new = [
             armed.timer.event for armed in self.stepper.context._effects.armed[self._scheduled :]
         ]
-        for kind in set(map(type, new)):
-            self.stepper.codebook.pack([event for event in new if type(event) is kind], kind)
+        for cls in dict.fromkeys(map(type, new)):
+            self.stepper.codebook.pack([event for event in new if type(event) is cls], cls)
 
     def schedule(self) -> None:
         """New timers to the agenda at once: one may be due before the next frame came."""

@@ -24,7 +24,7 @@ from holdfast.stepping.blocks import BUCKETS, Block, buckets_in
 from holdfast.stepping.commit import Commit, Record
 
 DELTA_BYTES_MAX = 4 * 1024 * 1024
-BLOCK_BYTES_MAX = 16 * 1024 * 1024  # of deltas with blocks, which a point read need not take apart
+SWEPT_DELTA_BYTES_MAX = 16 * 1024 * 1024  # with blocks, which point reads need not take apart
 SWEEP_BYTES_MIN = 32 * 1024  # of buckets made anew in one step, about
 DELTAS_MAX = 256
 DELTAS_AT_ONCE = 32
@@ -62,11 +62,11 @@ class Sweep(NamedTuple):
 class DeltaRun:
     def __init__(self) -> None:
         self._own: deque[Delta] = deque()
-        self._inherited = 0  # deltas that have to be read again: those of an earlier owner, blocks
+        self._unread = 0  # deltas that have to be read again: those of an earlier owner, blocks
         self.count = 0
         self._size = 0
         self._base: Mapping[str, int] = {}  # bytes of blocks in the base, by class
-        self._changed: set[str] = set()  # those of the classes that the deltas change
+        self._changed: set[str] = set()  # classes with blocks that the deltas change
         self._dirty: dict[str, int] = {}  # buckets changed by blocks since the last sweep began
         self._obscure = False  # some deltas change blocks in a way that `_dirty` does not tell
         self._sweep: Sweep | None = None
@@ -76,7 +76,7 @@ class DeltaRun:
     def start(self, count: int, size: int, base: Mapping[str, int]) -> None:
         """After a claim: so many deltas are in the file, and so many bytes of blocks."""
         self._own.clear()
-        self._inherited = self.count = count
+        self._unread = self.count = count
         self._size = size
         self._base = base
         self._changed = set(base) if count else set()
@@ -94,13 +94,13 @@ class DeltaRun:
         self._changed |= {block.agent for block in commit.blocks}
         if self._base:
             self._changed |= {record.agent for record in commit.records} & self._base.keys()
-        if self._inherited or self._changed:
+        if self._unread or self._changed:
             self._note_blocks(commit)
         else:
             self._own.append(Delta(commit.head.commits, commit.records, len(commit.delta)))
 
     def _note_blocks(self, commit: Commit) -> None:
-        self._inherited = self.count
+        self._unread = self.count
         if self._own or commit.records:  # rows among them have to be read again
             self.obscure()
         self._own.clear()
@@ -117,11 +117,11 @@ class DeltaRun:
         base = sum(self._base.get(agent, 0) for agent in self._changed)
         most = max(DELTAS_MAX, base // BASE_BYTES_PER_DELTA)
         swept = self._changed and not self._obscure
-        size = max(BLOCK_BYTES_MAX if swept else DELTA_BYTES_MAX, base)
+        size = max(SWEPT_DELTA_BYTES_MAX if swept else DELTA_BYTES_MAX, base)
         return self._sweep is not None or self._size > size or self.count > most
 
     def next_part(self, read_all: Callable[[], Iterable[Record | Block]]) -> Part:
-        if self._inherited:
+        if self._unread:
             everything = Part(2**62, self.count, self._size, read_all)
             return everything if self._obscure else self._next_step()
         most = self._oldest()
@@ -177,6 +177,6 @@ class DeltaRun:
             self._obscure = False
             self._changed.clear()
             self._dirty.clear()
-        self._inherited = self.count if self._changed else 0
+        self._unread = self.count if self._changed else 0
         for _ in range(min(part.deltas, len(self._own))):
             self._own.popleft()

@@ -37,8 +37,8 @@ from holdfast.stepping.rows import select
 
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 BYTES_PER_READ_MAX = 32 * 1024 * 1024
-# A sealed segment is moved out of its WAL, that is written once more, when it is so old. Under a
-# load that fills the retention in less, none ever is.
+# A sealed segment this old is checkpointed, which writes it once more; under a load that fills the
+# retention sooner, none ever is.
 SETTLED_SECONDS = 60.0
 READERS_MAX = 4  # segments open for reading
 

@@ -11,6 +11,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -171,19 +172,21 @@ def _shares(
         }
         path = folder_of(root, parent.claim.partition) / "state.db"
 
-        def child_of(key: str, path: Path = path, shares: dict[int, Share] = shares) -> int:
-            child = after.partition_of(key)
-            if child not in shares:
-                raise damaged(path, f"{key} does not belong here")
-            return child
-
+        child_of = partial(_child_of, path, shares, after)
         records, blocks = parent.view.divided()
         for record in records:
-            shares[child_of(record.key)].records.append(record)
+            shares[child_of(record.agent, record.key)].records.append(record)
         for block in blocks:
-            for child, part in split_block(block, child_of).items():
+            for child, part in split_block(block, partial(child_of, block.agent)).items():
                 shares[child].blocks.append(part)
         yield from shares.items()
+
+
+def _child_of(path: Path, shares: dict[int, Share], after: Layout, agent: str, key: str) -> int:
+    child = after.partition_of(key)
+    if child not in shares:
+        raise damaged(path, f"{agent}/{key} does not belong here")
+    return child
 
 
 def _put_share(connection: apsw.Connection, share: Share, taken: set[Place]) -> None:

@@ -5,9 +5,9 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     fold(S, undo, images, touched, rows, codes, times, hops, at, batch,
          ctl, clk, keys, offsets, rng, queue, scratch, prefix, E0, E1, …, out0, out1, …)
 
-    S        records of `state_descr()`, one per agent in memory. `flags` with bit 1: the agent is
-             not for compiled code (paused, holds events, lent …). `timers`: how many it has, named
-             or not. `updated`: ctx.now of the last event it took
+    S        records of `state_descr()`, one per agent in memory. `flags` not 0: not for compiled
+             code (paused, holds events, a state or a named timer that stands aside). `timers`: how
+             many it has, named or not. `updated`: ctx.now of the last event it took
     undo     one such record: the agent of the event at hand as it was before
     images, touched   for each agent that changed first in this batch: as it was, and its row
     rows     i8, per event: the row of its agent in S
@@ -30,7 +30,7 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     keys, offsets     u1 and i8: the key of row i is keys[offsets[i] : offsets[i + 1]]
     rng      u8, 64 of them: work space
     queue    records of QUEUE_DESCR: named timers to be looked at when they are due
-    scratch  u4: begins with the code points of all `texts`; 2**16 is plenty
+    scratch  u4: the code points of all `texts`, and 2**16 behind them
     prefix   u1: f"{fleet}\0{agent}\0", where identities begin
     E k      a tuple of the columns of class k: a text or list takes two, lengths and content
     out k    records of `outputs[k].descr()`
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from holdfast.model.agent import Agent, AgentDefinition
 
 CONTROLS = 128
-EVENTS_MAX = 255  # classes that one agent class handles: a code has one byte, and one is for others
+CLASSES_MAX = 255  # that one class handles, or sends to: a code has one byte, and one is spare
 OUTPUTS_MAX = 32  # classes that one agent class makes: ctl has that many counters
 QUEUE_DESCR = [("row", "<i8"), ("timer", "<i8"), ("due", "<f8")]
 
@@ -122,9 +122,9 @@ class Program:
         self.definition: AgentDefinition = agent.__holdfast__
         # CallFailed has no fixed width; replies are for the interpreter anyway.
         self.events = [event for event in self.definition.routes if event is not CallFailed]
-        if len(self.events) > EVENTS_MAX:
+        if len(self.events) > CLASSES_MAX:
             raise CannotCompile(
-                f"{len(self.events)} classes of events, {EVENTS_MAX} is the most: merge some"
+                f"{len(self.events)} classes of events, {CLASSES_MAX} is the most: merge some"
             )
         self.outputs: list[Output] = []
         self.timers: list[TimerSlots] = []
@@ -226,6 +226,10 @@ class Program:
 
     def destination(self, agent: type) -> int:
         if agent not in self.destinations:
+            if len(self.destinations) == CLASSES_MAX:
+                raise CannotCompile(
+                    f"messages to more than {CLASSES_MAX} classes of agents: merge some"
+                )
             self.destinations.append(agent)
         return self.destinations.index(agent)
 

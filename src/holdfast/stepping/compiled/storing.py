@@ -219,7 +219,6 @@ def _numbers(frame: Frame, name: str) -> Array | float:
     column = frame.column(name)
     if column.kind == "const":
         return cast(float, frame.constant(name))
-    found = np.frombuffer(column.data, "<f8" if column.kind == "f64" else "<i8")
-    if column.kind not in ("f64", "i64") or len(found) != frame.count:
+    if column.kind not in ("f64", "i64") or len(column.data) != 8 * frame.count:
         raise DamagedData(f"column {name!r} is not of {frame.count} numbers")
-    return found
+    return np.frombuffer(column.data, "<f8" if column.kind == "f64" else "<i8")

@@ -11,8 +11,13 @@ _compiled: Any = njit
 # call these functions, so they need no way in from Python, which would take longer to compile.
 inner = _compiled(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-# What Python calls; other threads run meanwhile.
-entry = _compiled(nogil=True, cache=True, _nrt=False)
+
+def entry(function: Any) -> Any:
+    """What Python calls; other threads run meanwhile."""
+    try:
+        return _compiled(nogil=True, cache=True, _nrt=False)(function)
+    except RuntimeError:  # no folder to keep it in
+        return _compiled(nogil=True, _nrt=False)(function)
 
 
 class Unusual(Exception):
