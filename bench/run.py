@@ -1,6 +1,7 @@
 """`make bench`: every contender, every workload, one after the other; then the report.
 
-    python -m bench.run [--quick] [--seconds N] [--only NAME] [--part PART] [--add] [--publish]
+    python -m bench.run [--quick] [--seconds N] [--only NAME] [--part PART] [--workload NAME]
+                        [--add] [--publish]
 
 Nothing else should run on the machine. Results go to bench-data/results.json after each run, so an
 interrupted benchmark is not lost; with --publish they also go into docs/BENCHMARKS.md and docs/img.
@@ -42,6 +43,7 @@ class Bench:
         self, folder: Path, out: Path, quick: bool, only: Sequence[str], seconds: float | None
     ) -> None:
         self._folder, self._out, self._quick = folder, out, quick
+        self.workloads: Sequence[str] = ()  # only these, if any are named
         quick_or_not = dict.fromkeys(SECONDS, QUICK_SECONDS) if quick else SECONDS
         self.seconds = dict.fromkeys(SECONDS, seconds) if seconds else quick_or_not
         self.document: dict[str, Any] = {
@@ -82,7 +84,7 @@ class Bench:
         return ours, [each for each in ready if each not in ours]
 
     def run(self, contender: Contender, workload: Workload, settings: Sequence[str] = ()) -> None:
-        if contender.refuses(workload):
+        if contender.refuses(workload) or workload.name not in (self.workloads or [workload.name]):
             return
         for setting in settings or contender.settings():
             slow = ", slow syncs" if workload.slow_sync else ""
@@ -190,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of a run; else by part")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--part", action="append", default=[], choices=PARTS)
+    parser.add_argument("--workload", action="append", default=[], metavar="NAME")
     parser.add_argument("--folder", type=Path, default=Path("bench-data"))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--add", action="store_true", help="to the results that are there")
@@ -198,6 +201,7 @@ def main() -> None:
     wanted.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=wanted.folder.resolve()) as folder:
         bench = Bench(Path(folder), wanted.out, wanted.quick, wanted.only, wanted.seconds)
+        bench.workloads = wanted.workload
         if wanted.add and wanted.out.exists():
             bench.take_up(wanted.out)
         parts: dict[str, Callable[[], None]] = {
