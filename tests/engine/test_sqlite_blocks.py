@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.engine.port import no_images
 from holdfast.engine.sqlite import deltas as deltas_module
+from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.blocks import list_blocks
 from holdfast.engine.sqlite.deltas import DELTA_BYTES_MAX, DELTAS_MAX, DeltaRun
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -382,3 +383,23 @@ def test_images_of_a_stranger_are_refused(engine: SqliteEngine, root: Path) -> N
     with pytest.raises(HoldfastError, match="another worker took over"):
         engine._states[0].compact(owner.claim, keeper.images)
     other.close()
+
+
+def test_a_read_that_fails_in_a_compaction_leaves_what_was_there(
+    root: Path, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, keeper = compacted(engine)
+    for version in (2, 3):
+        owner.commit(blocks=[block_of(everyone(version))])
+    keeper.records |= {each.key: each for each in everyone(3)}
+
+    def failing(connection: apsw.Connection) -> dict[str, int]:
+        raise apsw.IOError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state_module, "sizes_of_blocks", failing)
+        engine._states[0].try_to_compact(owner.claim, keeper.images)
+    owner.commit(blocks=[block_of(everyone(4))])
+    reader = SqliteEngine(root)
+    assert list(reader.view(0).records()) == everyone(4)
+    reader.close()

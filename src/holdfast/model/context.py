@@ -30,7 +30,7 @@ from holdfast.model.effects import (
     Timer,
 )
 from holdfast.model.event import Action, Event
-from holdfast.model.keys import check_key, shortened
+from holdfast.model.keys import check_key, plain_text, shortened
 from holdfast.model.rng import Random, seed_of
 from holdfast.model.snapshot import as_stored, snapshot
 
@@ -42,6 +42,7 @@ TIMER_NAME_LENGTH_MAX = 128
 TIMER_SECONDS_MIN = 0.001  # a timer that sets itself again must not stop the clock
 HOPS_MAX = 64
 _INFINITE = float("inf")
+_PLAIN_NUMBERS = (int, float)  # others, as numpy's, are made one of these first
 _new = tuple.__new__  # makes a Timer in half of the time
 
 
@@ -150,6 +151,7 @@ class Context:
                 f"add it to Fleet(agents=[…]); known are {', '.join(sorted(self._agents))}"
             )
         check_key(key)
+        key = plain_text(key)
         if self._hops >= HOPS_MAX:
             raise UsageError(
                 f"a message has made {HOPS_MAX} hops, the bound that ends message loops: "
@@ -221,7 +223,7 @@ class Context:
         serial = self._next_serial()
         id = f"{self._fleet}/{subject.agent_name}/{subject.key}/{subject.version}/call{serial}"
         calls[id] = OpenCall(name, digest_of(name, packed), reply.__name__)
-        patience = (float(timeout), retries, float(backoff))
+        patience = (float(timeout), int(retries), float(backoff))
         self._effects.calls.append(
             Called(subject, id, function, packed, reply, *patience, self.now)
         )
@@ -234,7 +236,7 @@ class Context:
         before = timers.get(name)
         if before is None or type(event) is not type(before.event) or event.__struct_fields__:
             return False
-        if not TIMER_SECONDS_MIN <= seconds < _INFINITE:
+        if type(seconds) not in _PLAIN_NUMBERS or not TIMER_SECONDS_MIN <= seconds < _INFINITE:
             return False
         due = self.now + seconds
         if due < before.due:
@@ -252,6 +254,8 @@ class Context:
                 f"a timer named {shortened(name)}: give a string of at most "
                 f"{TIMER_NAME_LENGTH_MAX} characters"
             )
+        else:
+            name = plain_text(name)
         if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
             raise UsageError(
                 f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "

@@ -30,6 +30,19 @@ def is_key(key: object) -> bool:
     return isinstance(key, str) and _matches(key) is not None
 
 
+def plain_text(text: str) -> str:
+    """The same as a plain `str`, which can be stored: members of an Enum and numpy's texts are
+    others."""
+    if type(text) is not str:
+        text = str.__str__(text)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{text!r} is no text that can be stored: change it") from None
+    return text
+
+
 def why_not_a_name(text: object) -> str:
     """The rule that a key or a fleet name breaks, and what would do."""
     rule = "use letters, digits and . _ : - only, beginning with a letter or digit"

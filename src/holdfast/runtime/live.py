@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
+from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
@@ -81,6 +82,8 @@ class Live(Handle):
         timeout: float = SEND_SECONDS,
     ) -> Receipt:
         """Many events, numbered on from `first_seq`; atomic per partition; safe to repeat."""
+        if not hasattr(rows, "__len__"):
+            raise UsageError("send_many takes a list of rows: write list(…)")
         return self._sending.send(rows, source, first_seq, timeout)
 
     def keys(self, agent: type[Agent], names: Iterable[str]) -> Keys:
@@ -114,6 +117,8 @@ class Live(Handle):
         left out has its default. Columns that are named like an option go into the dict `more`.
         Otherwise as `send_many`.
         """
+        if twice := columns.keys() & (more or {}).keys():
+            raise UsageError(f"column {min(twice)!r} is given twice: leave one out")
         given = {**(more or {}), **columns}
         return self._sending.send_columns(
             agent, event, keys, given, source, first_seq, timeout, event_time

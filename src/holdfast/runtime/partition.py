@@ -204,10 +204,11 @@ class Partition:
             )
         except MemoryError:
             raise  # like any death: the mark stays, and a fresh process tries again
-        except Exception:
+        except Exception as error:
             self._relay.delivered = relayed
             self._load()  # memory may be half-way: start again from what is committed
-            self._engine.folding(self.claim, None)
+            if isinstance(error, HoldfastError):  # it goes on here; anything else ends the worker
+                self._engine.folding(self.claim, None)
             raise
         finally:
             self.folding = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -230,9 +229,10 @@ class Sending(Courier[Row]):
             if set(map(len, rows)) != {3}:
                 raise ValueError
             agents, keys, events = (list(map(field, rows)) for field in _FIELDS)
+            distinct = set(agents)
         except (TypeError, ValueError, LookupError):
             raise UsageError("send_many takes rows of (Agent, key, event)") from None
-        names = {agent: self.name_of(agent) for agent in set(agents)}
+        names = {agent: self.name_of(agent) for agent in distinct}
         self._check_classes(events)
         # Most sends are for one class of agents: then its name is not spelled out row by row.
         only = names.popitem()[1] if len(names) == 1 else None
@@ -306,7 +306,7 @@ class Sending(Courier[Row]):
 
     def name_of(self, agent: type[Agent]) -> str:
         name = getattr(agent, "__name__", repr(agent))
-        if self._fleet.agents.get(name) is not agent:
+        if agent is None or self._fleet.agents.get(name) is not agent:
             known = ", ".join(sorted(self._fleet.agents))
             raise UsageError(f"{name} is no agent of fleet {self._fleet.name!r}: it has {known}")
         return name
@@ -330,12 +330,14 @@ def check_numbers(seq: object, previous: object, event_time: object) -> None:
         if number is not None and not (whole and 0 <= number <= SEQ_MAX):  # type: ignore[operator]
             raise UsageError(f"{name} cannot be {shortened(number)}: give 0 to {SEQ_MAX}")
     if event_time is not None and not (
-        isinstance(event_time, (int, float)) and math.isfinite(event_time)
+        isinstance(event_time, (int, float)) and abs(event_time) < 1e300
     ):
         raise UsageError(f"event_time cannot be {shortened(event_time)}: give seconds as a number")
 
 
 def check_source(source: str) -> None:
+    if not isinstance(source, str):
+        raise UsageError(f"source {shortened(source)}: give a string")
     if not source or len(source) > 128 or source.startswith("~") or not source.isprintable():
         raise UsageError(
             f"source {source!r}: give 1 to 128 printable characters that do not start with ~"

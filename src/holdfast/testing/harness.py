@@ -342,7 +342,7 @@ class Harness:
 
     def _check(self, agent: type[Agent], key: str) -> str:
         name = getattr(agent, "__name__", str(agent))
-        if self.fleet.agents.get(name) is not agent:
+        if agent is None or self.fleet.agents.get(name) is not agent:
             known = ", ".join(self.fleet.agents)
             raise UsageError(f"{name} is no agent of this harness: it has {known}")
         check_key(key)

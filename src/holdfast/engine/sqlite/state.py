@@ -312,8 +312,9 @@ class SqliteState:
                     self._connection.execute("DELETE FROM delta WHERE id<=?", (part.last_id,))
                     left = standing.deltas - part.deltas
                     put_head(self._connection, standing._replace(deltas=left))
+                sizes = sizes_of_blocks(self._connection)
                 self._faults("compact.inside")
-            self._deltas.moved(part, sizes_of_blocks(self._connection))
+            self._deltas.moved(part, sizes)
 
     def _read_all(self) -> Iterator[Record | Block]:
         for _, frame in read_deltas(self._connection, self.path):
