@@ -131,7 +131,7 @@ REFUSALS = [
     Refusal("self.n = self.flag", "bool is given where n is int: convert it"),
     Refusal("self.s = 5", "int is given where s is str: convert it"),
     Refusal("self.xs = self.ys", "one list in two fields: write list(…) for a copy"),
-    Refusal("self.xs = self.ys = []", "a list made here: give it to a field first"),
+    Refusal("self.xs = self.ys = []", "a list made here: only [a, b] or list"),
     Refusal("self.xs = [1.0, 2.0, 3.0, 4.0, 5.0]", "this list is longer than the 4 that fit"),
     Refusal("self.xs = event.xs\nself.xs.append(1.0)", "write list(…)", -2),
     Refusal("event.xs.append(1.0)", "only lists of the agent can be changed"),

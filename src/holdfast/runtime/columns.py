@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
 
 _WANTED = {
-    "int": "integers of 64 bits",
+    "int": "integers of 64 bits, as .astype(numpy.int64) makes them",
     "float": "numbers",
     "bool": "bools",
 }
@@ -120,7 +120,9 @@ class _Given:
             return _broadcast(self._from_values([plain]), self._count)
         rows = value if isinstance(value, (list, tuple)) else self._as_array(value)
         if len(rows) != self._count:
-            raise self._refused(f"it has {len(rows):,} values for {self._count:,} keys")
+            raise self._refused(
+                f"it has {len(rows):,} values for {self._count:,} keys: give one per key, or one for all"
+            )
         if isinstance(rows, numpy.ndarray) and rows.dtype.kind != "O":
             return self._from_array(rows)
         return self._from_values(list(rows))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.heap import keep_freed_memory
+
+_log = logging.getLogger("holdfast.worker")
 
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import Kernel
@@ -13,13 +16,17 @@ if TYPE_CHECKING:
 
 def kernels_of(fleet: FleetModel) -> dict[str, Kernel]:
     """By the names of the classes. Those that defer events or expire are interpreted."""
-    compiled = {
-        name: cls
-        for name, cls in fleet.agents.items()
-        if cls.__holdfast__.compiled
-        and cls.__holdfast__.unhandled != "defer"
-        and cls.__holdfast__.expire_after is None
-    }
+    compiled = {}
+    for name, cls in fleet.agents.items():
+        definition = cls.__holdfast__
+        if definition.compiled and (definition.unhandled == "defer" or definition.expire_after):
+            _log.warning(
+                "%s is interpreted, as all classes that defer events or expire: leave compiled=True "
+                "out, it only costs",
+                name,
+            )
+        elif definition.compiled:
+            compiled[name] = cls
     if not compiled:
         return {}
     from holdfast.model.compiling.program import Program

@@ -237,7 +237,7 @@ class Cell:
             kind.codebook.reader_of(kind.schema).row(state)
         except (*type_error, DamagedData) as error:
             misfit = first_misfit([agent], kind.cls, error)
-            raise UsageError(f"{kind.name}: {misfit}: give the field its own type") from None
+            raise UsageError(f"{kind.name}: {misfit}") from None
         if len(state) > STATE_BYTES_MAX:
             raise UsageError(
                 f"the state of {self.agent_name}/{self.key} has grown to {len(state):,} bytes, the "

@@ -6,6 +6,7 @@ so that nothing here does I/O.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -162,5 +163,12 @@ def first_misfit(rows: Sequence[object], cls: type, error: Exception) -> str:
             try:
                 msgspec.msgpack.decode(_encoder.encode(value), type=hint.type)
             except type_error as reason:
-                return f"field {name!r} cannot be {shortened(value)} ({reason})"
+                return f"field {name!r} cannot be {shortened(value)} {_advice(str(reason))}"
     return str(error)
+
+
+def _advice(reason: str) -> str:
+    longer = re.search(r"of length <= (\d+)", reason)
+    if longer is not None:
+        return f"({longer[1]} is the most): widen the field, or cut the value"
+    return f"({reason}): give the field its own type"

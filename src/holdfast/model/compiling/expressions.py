@@ -38,7 +38,7 @@ _SPOKEN = {
     "Lambda": "a lambda: write it as a function of the module",
     "Dict": "a dict: use an if, or an Enum with values",
     "Set": "a set made here: compare one by one",
-    "List": "a list made here: give it to a field first",
+    "List": "a list made here: only [a, b] or list(…) alone can be given to a field",
     "Tuple": "a tuple: use a name for each",
     "NamedExpr": "`:=`: use a line of its own",
     "Starred": "`*`: write the arguments out",

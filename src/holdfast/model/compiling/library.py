@@ -42,10 +42,25 @@ def call_library(function: Function, called: object, values: list[Value]) -> Val
     if made is None:
         kinds = ", ".join(str(each.kind) for each in values)
         raise CannotCompile(
-            f"{shown(Thing(called))}({kinds}) cannot be compiled: write it as a function of your "
-            f"own, with numbers"
+            f"{shown(Thing(called))}({kinds}) cannot be compiled: {_instead(called)}"
         )
     return made
+
+
+def _instead(called: object) -> str:
+    """What to do about a function that has no compiled form."""
+    module = (getattr(called, "__module__", None) or "").partition(".")[0]
+    if called in (print, input, open):
+        return "handlers do no I/O; use ctx.log"
+    if module in ("time", "datetime"):
+        return "handlers have no clock of their own; use ctx.now"
+    if module in ("random", "secrets", "uuid"):
+        return "it differs at every re-execution; use ctx.random or ctx.new_id"
+    if module in ("numpy", "statistics", "cmath") or called is math.fsum:
+        return "use math, or a loop"
+    if called in (str, int, float) or isinstance(called, type):
+        return "there is no compiled form for it; let the event bring the value as it is needed"
+    return "write it as a function of your own, with numbers"
 
 
 def _math(called: object, values: list[Value]) -> Value | None:
