@@ -120,9 +120,8 @@ class _Given:
             return _broadcast(self._from_values([plain]), self._count)
         rows = value if isinstance(value, (list, tuple)) else self._as_array(value)
         if len(rows) != self._count:
-            raise self._refused(
-                f"it has {len(rows):,} values for {self._count:,} keys: give one per key, or one for all"
-            )
+            told = f"it has {len(rows):,} values for {self._count:,} keys"
+            raise self._refused(f"{told}: give one per key, or one for all")
         if isinstance(rows, numpy.ndarray) and rows.dtype.kind != "O":
             return self._from_array(rows)
         return self._from_values(list(rows))

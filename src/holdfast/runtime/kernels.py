@@ -21,8 +21,8 @@ def kernels_of(fleet: FleetModel) -> dict[str, Kernel]:
         definition = cls.__holdfast__
         if definition.compiled and (definition.unhandled == "defer" or definition.expire_after):
             _log.warning(
-                "%s is interpreted, as all classes that defer events or expire: leave compiled=True "
-                "out, it only costs",
+                "%s is interpreted, as all classes that defer events or expire: leave out "
+                "compiled=True, which only costs",
                 name,
             )
         elif definition.compiled:
