@@ -15,7 +15,7 @@ import bench.run
 from bench.contenders.base import Guarantees
 from bench.contenders.holdfast import Holdfast
 from bench.events import Stream
-from bench.results import Result, Unavailable
+from bench.results import Result, Unavailable, without_places
 from bench.slow_sync import build
 from bench.workloads import Workload
 
@@ -125,3 +125,8 @@ def test_a_run_that_adds_replaces_what_it_measures_again(
         "other",
         "base",
     ]
+
+
+def test_published_reasons_name_no_place() -> None:
+    told = "pip failed: https://registry.example/simple: no /opt/x.whl, and/or 1/2"
+    assert without_places(told) == "pip failed: … no … and/or 1/2"

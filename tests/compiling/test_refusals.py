@@ -12,7 +12,7 @@ import pytest
 from holdfast import DefinitionError, Fleet
 
 PRELUDE = """\
-import functools, math, statistics
+import functools, math, numpy, statistics, time
 from enum import Enum
 from typing import Annotated
 from holdfast import Action, Agent, Context, Event, on
@@ -78,6 +78,12 @@ REFUSALS = [
     Refusal("with open('x'):\n    pass", "`with`: handlers do no I/O", -2),
     Refusal("match self.n:\n    case 1:\n        pass", "`match`: write if and elif", -3),
     Refusal("global TABLE", "`global`: keep it in a field"),
+    # Functions that have no compiled form.
+    Refusal("self.x = time.time()", "use ctx.now"),
+    Refusal("print(self.n)", "handlers do no I/O; use ctx.log"),
+    Refusal("self.x = numpy.sqrt(self.x)", "use math, or a loop"),
+    Refusal("self.x = math.fsum(self.xs)", "use math, or a loop"),
+    Refusal("self.s = str(self.x)", "let the event bring the value as it is needed"),
     Refusal("del self.xs[0]", "`del`: use pop or clear"),
     Refusal("import os", "`import` inside a function: move it to the top"),
     Refusal("def inner(): pass", "`def` inside a function: move it to the module"),

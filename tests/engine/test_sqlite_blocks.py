@@ -18,12 +18,11 @@ from holdfast.engine.port import no_images
 from holdfast.engine.sqlite import deltas as deltas_module
 from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.blocks import list_blocks
-from holdfast.engine.sqlite.deltas import DELTA_BYTES_MAX, DELTAS_MAX, DeltaRun
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.salvage import salvage
 from holdfast.errors import DamagedData, HoldfastError
 from holdfast.stepping.blocks import Block, bucket_of
-from holdfast.stepping.commit import Commit, Head, Record
+from holdfast.stepping.commit import Record
 from holdfast.testing.conformance.blocks import KEYS, Keeper, block_of
 from holdfast.testing.conformance.rescales import owners, rescale
 from holdfast.testing.conformance.workbench import (
@@ -214,38 +213,6 @@ def test_a_sweep_goes_some_buckets_at_a_time_and_nobody_sees_it(
     successor = Owner.of(SqliteEngine(root))
     assert states_in(successor.engine.load(successor.claim)) == sorted(keeper.records.values())
     successor.engine.close()
-
-
-# When they are written.
-
-
-def test_the_base_is_written_when_the_deltas_have_its_size() -> None:
-    block = block_of(everyone())
-    run = DeltaRun()
-    base = 10 * DELTA_BYTES_MAX
-    run.start(0, 0, {"Drone": base, "Depot": base})
-    size = 0
-    while not run.full:
-        run.add(Commit(Head(), Head(), blocks=[block], delta=bytes(DELTA_BYTES_MAX // 2)))
-        size += DELTA_BYTES_MAX // 2
-    assert base < size <= base + DELTA_BYTES_MAX
-    before, swept = run.count, 0
-    while run.full:
-        part = run.next_part(lambda: [block])
-        assert part.deltas in (0, before), "with the last step of the sweep all of them go"
-        swept += len(part.places)
-        run.moved(part, {"Drone": base})
-    assert (run.count, swept) == (0, len({bucket_of(key) for key in KEYS}))
-
-
-def test_small_deltas_wait_for_longer_where_the_base_is_large() -> None:
-    large = 1024 * 1024 * 1024
-    for base, most in (({}, DELTAS_MAX), ({"Drone": large}, 16 * 1024), ({"X": large}, DELTAS_MAX)):
-        run = DeltaRun()
-        run.start(0, 0, base)
-        while not run.full:
-            run.add(Commit(Head(), Head(), [record("k", "x")], delta=b"small"))
-        assert run.count == most + 1
 
 
 def test_a_missing_image_is_noticed_and_loses_nothing(

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Agent, Context, Event, Fleet, on
 from holdfast.errors import UsageError
 from holdfast.model.compiling.program import Program
 from holdfast.runtime import compiling
+from holdfast.runtime.kernels import kernels_of
 from tests.compiling.test_refusals import load
 
 DRONE = """\
@@ -139,3 +141,21 @@ def test_without_numba_one_line_says_what_to_install(
     module = load(DRONE, tmp_path)
     with pytest.raises(UsageError, match=r"Drone is .* pip install 'holdfast\[compiled\]'"):
         compiling.compiled_fold(Program(module.Drone))
+
+
+def test_a_class_that_is_interpreted_all_the_same_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Poke(Event):
+        pass
+
+    class Waiting(Agent, compiled=True, unhandled="defer"):
+        pokes: int = 0
+
+        @on
+        def poked(self, event: Poke, ctx: Context) -> None:
+            self.pokes += 1
+
+    assert kernels_of(Fleet("waiting", agents=[Waiting])) == {}
+    assert "Waiting is interpreted" in caplog.text
+    assert "leave out compiled=True" in caplog.text

@@ -178,7 +178,7 @@ class Context:
 
     def after(self, seconds: float, event: Event, name: str | None = None) -> None:
         """Send `event` to this agent in `seconds`. The same name again replaces the timer."""
-        if name is not None and self._put_off(seconds, event, name):
+        if type(name) is str and self._put_off(seconds, event, name):
             return
         self._arm(self.now + self._positive(seconds, 0.0), event, name, 0.0)
 

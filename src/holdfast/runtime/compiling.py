@@ -118,7 +118,9 @@ def _load(folder: Path, digest: str, program: Program) -> Fold | None:
     return _closed(fold)
 
 
-def _compile(program: Program, digest: str, folder: Path | None, why: str = "") -> Fold:
+def _compile(
+    program: Program, digest: str, folder: Path | None, why: str = "it could not be moved there"
+) -> Fold:
     name = program.agent.__name__
     begun = time.monotonic()
     print(f"holdfast: compiling {name} …", end="", file=sys.stderr, flush=True)

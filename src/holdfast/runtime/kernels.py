@@ -19,7 +19,8 @@ def kernels_of(fleet: FleetModel) -> dict[str, Kernel]:
     compiled = {}
     for name, cls in fleet.agents.items():
         definition = cls.__holdfast__
-        if definition.compiled and (definition.unhandled == "defer" or definition.expire_after):
+        waits = definition.unhandled == "defer" or definition.expire_after is not None
+        if definition.compiled and waits:
             _log.warning(
                 "%s is interpreted, as all classes that defer events or expire: leave out "
                 "compiled=True, which only costs",
