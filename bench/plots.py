@@ -75,13 +75,13 @@ def _latency(axes: Any, results: Sequence[Result], names: Sequence[str]) -> bool
 
 def _growth(axes: Any, results: Sequence[Result], names: Sequence[str]) -> bool:
     for name in names:
-        points = [
-            (float(r.workload.partition("-")[2]), r.per_second)
-            for r in results
-            if r.contender == name and r.workload.startswith("agents-")
-        ]
+        points: dict[float, float] = {}
+        for r in results:
+            if r.contender == name and r.workload.startswith("agents-"):
+                agents = float(r.workload.partition("-")[2])
+                points[agents] = max(r.per_second, points.get(agents, 0.0))  # the better setting
         if points:
-            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
+            axes.plot(*zip(*sorted(points.items()), strict=True), marker="o", label=name)
     if not axes.lines:
         return False
     axes.set(xscale="log", xlabel="agents", ylabel="events/s")

@@ -176,22 +176,27 @@ def _growth(results: Sequence[Result], names: Sequence[str]) -> str:
     rows = []
     for name in names:
         mine = [r for r in results if r.contender == name and r.workload.startswith("agents-")]
-        small = min((r for r in mine if "worker_bytes" in r.figures), key=_agents, default=None)
-        for r in sorted(mine, key=_agents):
+        for r in sorted(mine, key=lambda r: (_agents(r), r.setting)):
             recovery = r.figures.get("recovery", {})
-            own = ""
-            if small is not None and r is not small and "worker_bytes" in r.figures:
-                more = r.figures["worker_bytes"] - small.figures["worker_bytes"]
-                own = f"{more / (_agents(r) - _agents(small)):,.0f}"
             seconds = f"{recovery['seconds']:.2f}" if recovery else ""
             imports = f"{recovery['imports_seconds']:.2f}" if recovery else ""
-            rows.append((name, f"{_agents(r):,}", figure(r), own, seconds, imports))
-    head = ("contender", "agents", "events/s", "bytes per agent", "recovery, s", "of it imports, s")
+            own = _bytes_per_agent(r, mine)
+            rows.append((name, f"{_agents(r):,}", r.setting, figure(r), own, seconds, imports))
+    times = ("recovery, s", "of it imports, s")
+    head = ("contender", "agents", "setting", "events/s", "bytes per agent", *times)
     words = (
         "Recovery: a fresh process, the data's pages not cached, until it has committed an event. "
         "Bytes per agent: how much more memory the workers hold than with the fewest agents."
     )
     return titled("### Growth", table(head, rows), words)
+
+
+def _bytes_per_agent(result: Result, others: Sequence[Result]) -> str:
+    alike = [r for r in others if r.setting == result.setting and "worker_bytes" in r.figures]
+    if result not in alike or result is (small := min(alike, key=_agents)):
+        return ""
+    more = result.figures["worker_bytes"] - small.figures["worker_bytes"]
+    return f"{more / (_agents(result) - _agents(small)):,.0f}"
 
 
 def _agents(result: Result) -> int:

@@ -170,7 +170,9 @@ class Bench:
         sizes = (QUICK_SIZE,) if self._quick else workloads.SIZES
         for workload in workloads.growth(self.seconds["growth"], sizes):
             for contender in (*self._few, *([] if self._quick else self.peers)):
-                self.run(contender, workload, self.best_setting(contender))
+                # What is best for 5,000 agents need not be best for a million.
+                settings = self.best_setting(contender) if self._quick else contender.settings()
+                self.run(contender, workload, settings)
 
     def on_off(self) -> None:
         self.document["on_off"] = on_off(self._folder, self.seconds["on-off"], self.say)

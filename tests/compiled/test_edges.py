@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.model.agent import Agent
+from holdfast.model.compiling.module import GLANCE_ROWS_MIN
 from holdfast.model.event import Event
 from holdfast.stepping.compiled.kind import Kernel
 from holdfast.stepping.stepper import Stepper
@@ -219,3 +220,12 @@ def test_a_commit_has_the_same_bytes_wherever_its_agents_stand(kernels: Kernels)
         twins.step(1)
         deltas.append(twins.compiled.commits[-1].delta)
     assert deltas[0] == deltas[1]
+
+
+def test_more_agents_than_a_cache_holds(twins: Twins) -> None:
+    """The kernel looks ahead then; a number of events that no step of it divides."""
+    keys = [f"d-{n}" for n in range(GLANCE_ROWS_MIN + 3)]
+    for at in range(2):
+        twins.put_columns(Drone, keys, [Tick()] * len(keys), 10.0 + at)
+        twins.step(1)
+    assert twins.compiled.states() == twins.plain.states()

@@ -26,8 +26,9 @@ from holdfast.runtime.relay import Relay
 from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
+from holdfast.stepping import records
 from holdfast.stepping.careful import CarefulFold
-from holdfast.stepping.cell import Cell, Extras
+from holdfast.stepping.cell import Cell, Extras, pack_extras
 from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
@@ -304,12 +305,13 @@ def failed_event_counts(patch: Patch) -> None:
 @found_by(P.FOLD, P.KEPT)
 def held_events_are_lost_at_takeover(patch: Patch) -> None:
     """What an agent defers or holds while it is paused lives in memory only."""
-    pack = Extras.pack
 
-    def without_held(self: Extras, codebook: Any) -> bytes:
-        return pack(Extras(self.paused, [], self.timers, self.calls), codebook)
+    def without_held(some: list[Extras | None], codebook: Any) -> list[bytes]:
+        return pack_extras(
+            [each and Extras(each.paused, [], each.timers, each.calls) for each in some], codebook
+        )
 
-    patch.setattr(Extras, "pack", without_held)
+    patch.setattr(records, "pack_extras", without_held)
 
 
 @found_by(P.SETTLES, P.FOLD, P.ORDER)

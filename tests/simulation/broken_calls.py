@@ -16,8 +16,9 @@ from holdfast.model.effects import Effects, Mark
 from holdfast.runtime.calling.answers import Answer, Answers
 from holdfast.runtime.calling.caller import Caller
 from holdfast.runtime.calling.lane import Work
+from holdfast.stepping import records
 from holdfast.stepping.careful import CarefulFold
-from holdfast.stepping.cell import Cell, Extras
+from holdfast.stepping.cell import Cell, Extras, pack_extras
 from holdfast.stepping.commit import Commit, Record
 from holdfast.testing.simulation.findings import Promise as P
 from tests.simulation.variants import Patch, variants
@@ -85,12 +86,13 @@ def an_agent_forgets_its_calls_at_rescale(patch: Patch) -> None:
 @found_by(P.FOLD, P.CALLS)
 def open_calls_live_in_memory_only(patch: Patch) -> None:
     """A successor does not know the calls of its agents."""
-    pack = Extras.pack
 
-    def without_calls(self: Extras, codebook: Any) -> bytes:
-        return pack(Extras(self.paused, self.held, self.timers), codebook)
+    def without_calls(some: list[Extras | None], codebook: Any) -> list[bytes]:
+        return pack_extras(
+            [each and Extras(each.paused, each.held, each.timers) for each in some], codebook
+        )
 
-    patch.setattr(Extras, "pack", without_calls)
+    patch.setattr(records, "pack_extras", without_calls)
 
 
 @found_by(P.SETTLES)

@@ -33,7 +33,7 @@ from holdfast.stepping.blocks import (
     records_in,
     split_block,
 )
-from holdfast.stepping.cell import Extras
+from holdfast.stepping.cell import Extras, pack_extras
 from holdfast.stepping.columns import names_column, payload_columns
 from holdfast.stepping.commit import Commit, Head, Record
 from holdfast.stepping.frame import Frame
@@ -68,7 +68,7 @@ class One(NamedTuple):
             if timer is not None:
                 event = Nothing() if timer.lat is None else Position(timer.lat, 2.0, 3.0)
                 extras.timers[name] = Timer(name, timer.due, event, timer.period)
-        packed = extras.pack(CODEBOOK)
+        packed = pack_extras([extras], CODEBOOK)[0]
         return Record("Drone", key, self.version, STATE, pack(self.state), packed, 5.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple, cast
 
 import msgspec
@@ -20,6 +21,7 @@ HELD_PER_AGENT_MAX = 10_000
 STATE_BYTES_MAX = 16 * 1024 * 1024
 
 _pack = msgspec.msgpack.Encoder().encode
+_unpack_each = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 class Held(NamedTuple):
@@ -47,18 +49,6 @@ class Extras:
 
     def copy(self) -> Extras:
         return Extras(self.paused, list(self.held), dict(self.timers), dict(self.calls))
-
-    def pack(self, codebook: Codebook) -> bytes:
-        if not self:
-            return b""
-
-        def row(event: Event) -> tuple[int, msgspec.Raw]:
-            return codebook.id_of(type(event)), msgspec.Raw(codebook.pack_one(event))
-
-        held = [(*row(h.event), *h[1:]) for h in self.held]
-        timers = [(t.name, t.due, t.period, *row(t.event)) for t in self.timers.values()]
-        calls = [(id, *call) for id, call in self.calls.items()]
-        return _packed(self.paused, held, timers, calls)
 
     @classmethod
     def unpack(cls, data: bytes, codebook: Codebook) -> Extras:
@@ -95,10 +85,30 @@ class PackedExtras(msgspec.Struct, array_like=True):
 unpack_extras = msgspec.msgpack.Decoder(PackedExtras).decode
 
 
-def _packed(
+def pack_extras(all_extras: Sequence[Extras | None], codebook: Codebook) -> list[bytes]:
+    """What is stored of each; all at once, for which the encoder takes a quarter of the time."""
+    there = list(map(bool, all_extras))
+    some = cast("list[Extras]", list(compress(all_extras, there)))
+    events: list[Event] = []
+    for extras in some:
+        events += [each.event for each in extras.held]
+        events += [each.event for each in extras.timers.values()]
+    schemas = map(codebook.id_of, map(type, events))
+    follow = zip(schemas, _unpack_each(_pack(events)), strict=True).__next__
+    rows = []
+    for extras in some:
+        held = [(*follow(), *each[1:]) for each in extras.held] if extras.held else ()
+        timers = [(name, due, period, *follow()) for name, due, _, period in extras.timers.values()]
+        calls = [(id, *call) for id, call in extras.calls.items()] if extras.calls else ()
+        rows.append(_row(extras.paused, held, timers, calls))
+    packed = map(bytes, _unpack_each(_pack(rows)))
+    return [next(packed) if each else b"" for each in there]
+
+
+def _row(
     paused: str, held: Sequence[object], timers: Sequence[object], calls: Sequence[object]
-) -> bytes:
-    return _pack([paused, held, timers, calls] if calls else [paused, held, timers])
+) -> list[object]:
+    return [paused, held, timers, calls] if calls else [paused, held, timers]
 
 
 def without_asks(extras: bytes) -> bytes:
@@ -107,7 +117,7 @@ def without_asks(extras: bytes) -> bytes:
         return extras
     packed = unpack_extras(extras)
     held = [(*row[:-1], -1) for row in packed.held]
-    return _packed(packed.paused, held, packed.timers, packed.calls)
+    return _pack(_row(packed.paused, held, packed.timers, packed.calls))
 
 
 class Kind:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.model.agent import Agent
 from holdfast.stepping.blocks import Block, records_in
-from holdfast.stepping.cell import STATE_BYTES_MAX, Cell, Kind
+from holdfast.stepping.cell import STATE_BYTES_MAX, Cell, Kind, pack_extras
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Column, Frame, codes, const, integers, opaque, rows
 
@@ -49,7 +49,7 @@ def _records_of_kind(kind: Kind, cells: list[Cell], packed: bytes, now: float) -
         [cell.version for cell in cells],
         repeat(kind.schema),
         states,
-        [cell.extras.pack(kind.codebook) if cell.extras else b"" for cell in cells],
+        pack_extras([cell.extras for cell in cells], kind.codebook),
         repeat(now) if kind.expire_after is None else [cell.updated for cell in cells],
         strict=False,
     )

@@ -36,7 +36,10 @@ from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
-BYTES_PER_READ_MAX = 32 * 1024 * 1024
+# Of frames read at once: as many as are asked for, as long as events are small.
+BYTES_PER_READ = 32 * 1024 * 1024
+BYTES_PER_EVENT = 64
+BYTES_PER_READ_MAX = 128 * 1024 * 1024
 # A sealed segment this old is checkpointed, which writes it once more; under a load that fills the
 # retention sooner, none ever is.
 SETTLED_SECONDS = 60.0
@@ -223,6 +226,7 @@ class SqliteInbox:
     def read(self, position: int, events_max: int) -> list[StoredFrame]:
         with self._reading:
             found: list[StoredFrame] = []
+            size_max = min(max(BYTES_PER_READ, BYTES_PER_EVENT * events_max), BYTES_PER_READ_MAX)
             events = size = 0
             before: InboxHead | None = None
             seen = self._witness.seen()
@@ -237,7 +241,7 @@ class SqliteInbox:
                         found.append(stored)
                         events += stored.count
                         size += len(stored.frame)
-                        if events >= events_max or size >= BYTES_PER_READ_MAX:
+                        if events >= events_max or size >= size_max:
                             return found
             return found
 

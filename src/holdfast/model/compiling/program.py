@@ -24,7 +24,8 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
              sets it back to 0 and folds the same event again
              6 not 0: ctx.reply is for the interpreter (an ask, or a message, whose sender answers)
              8 entries in queue              9 and 10 what 2 and 8 were before this event
-             11 scratch in use               16 + k records in out k
+             11 scratch in use               12 nothing: see `module`
+             16 + k records in out k
              48 + k what 16 + k was before this event
     clk      f8: 0 ctx.now, 1 ctx.event_time (set by fold), 2 always 1.0
     keys, offsets     u1 and i8: the key of row i is keys[offsets[i] : offsets[i + 1]]

@@ -41,11 +41,26 @@ def arrays_from(slots: Sequence[Slot], records: Array, prefix: str) -> list[Arra
         name = f"{prefix}{slot.name}"
         values = np.ascontiguousarray(records[name])
         if not slot.wide:
-            found.append(values)
+            one = _the_one(values)
+            found.append(values if one is None else np.broadcast_to(one, len(values)))
             continue
         lengths = np.ascontiguousarray(records[f"{name}__n"])
         found.append((lengths, np.ascontiguousarray(values[:, : slot.most])))
     return found
+
+
+def _the_one(values: Array) -> Array | None:
+    """The first, if all are the same, to the bit: a field that hardly an agent uses, a period."""
+    bits = values.view(f"u{values.itemsize}")
+    same = len(bits) and bits[0] == bits[-1] and (bits == bits[0]).all()
+    return values[:1] if same else None
+
+
+def _numbers_of(records: Array, name: str) -> Array | float:
+    """Of every record, or one for all."""
+    values = np.ascontiguousarray(records[name])
+    one = _the_one(values)
+    return values if one is None else float(one[0])
 
 
 def put_arrays(
@@ -85,20 +100,19 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
             TimerColumns(
                 timer.name,
                 [id_of(cls) for cls in timer.classes],
-                np.ascontiguousarray(records[f"t{number}_due"]),
-                np.ascontiguousarray(records[f"t{number}_period"]),
+                _numbers_of(records, f"t{number}_due"),
+                _numbers_of(records, f"t{number}_period"),
                 records[f"t{number}_event"].astype(np.uint8) if len(timer.classes) > 1 else None,
                 payloads,
             )
         )
-    updated = records["updated"]
     buckets = np.unique(kind.table.slots[rows] // SLOTS_PER_BUCKET).tolist()
     return make_block(
         kind.name,
         kind.schema,
         names_of(kind.table, rows, distinct=True),
         np.ascontiguousarray(records["version"]),
-        float(updated[0]) if (updated == updated[0]).all() else np.ascontiguousarray(updated),
+        _numbers_of(records, "updated"),
         payload_columns(kind.schema, state, arrays_from(state, records, "f_")),
         timers,
         buckets=mask_of(buckets),

@@ -24,7 +24,7 @@ class Table:
         self.count = 0
         self.blob = np.zeros(_KEY_BYTES_AT_FIRST, np.uint8)
         self.offsets = np.zeros(_ROWS_AT_FIRST + 1, np.int64)
-        self._index = np.zeros(4 * _ROWS_AT_FIRST, np.int32)
+        self._index = np.zeros(4 * _ROWS_AT_FIRST, np.uint64)
         self._slots = np.zeros(_ROWS_AT_FIRST, np.int16)
         self._slots_known = 0
 
@@ -36,7 +36,9 @@ class Table:
         self.make_room(self.count + count, int(self.offsets[self.count]) + len(names))
         found = np.empty(count, np.int64)
         before = self.count
-        self.count = keys.place(names, bounds, self.blob, self.offsets, self._index, before, found)
+        self.count = keys.place(
+            _spared(names), bounds, self._words, self.offsets, self._index, before, found
+        )
         self.rows[before : self.count] = self.default[0]
         return found
 
@@ -47,7 +49,7 @@ class Table:
 
     def find(self, key: str) -> int | None:
         name = np.frombuffer(key.encode(), np.uint8)
-        row = int(keys.find(name, self.blob, self.offsets, self._index))
+        row = int(keys.find(_spared(name), len(name), self._words, self.offsets, self._index))
         return None if row < 0 else row
 
     def row_for(self, key: str) -> int:
@@ -60,9 +62,14 @@ class Table:
     def names_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The keys of some rows: bytes one behind the other, and where each begins and ends."""
         bounds = np.empty(len(rows) + 1, np.uint32)
-        names = np.empty(keys.measure(self.offsets, rows, bounds), np.uint8)
-        keys.copy(self.blob, self.offsets, rows, names)
-        return names, bounds
+        size = keys.measure(self.offsets, rows, bounds)
+        names = np.empty(size + keys.SPARE, np.uint8)
+        keys.copy(self._words, self.offsets, rows, keys.words(names))
+        return names[:size], bounds
+
+    @property
+    def _words(self) -> np.ndarray:
+        return keys.words(self.blob)
 
     @property
     def slots(self) -> np.ndarray:
@@ -73,8 +80,8 @@ class Table:
         return self._slots[: self.count]
 
     def make_room(self, rows: int, key_bytes: int) -> None:
-        if key_bytes > len(self.blob):
-            self.blob = _grown(self.blob, key_bytes)
+        if key_bytes + keys.SPARE > len(self.blob):
+            self.blob = _grown(self.blob, key_bytes + keys.SPARE)
         if rows <= len(self.rows):
             return
         self.rows = _grown(self.rows, rows)
@@ -83,8 +90,12 @@ class Table:
         size = len(self._index)
         while size < 2 * len(self.rows):
             size *= 2
-        self._index = np.zeros(size, np.int32)
-        keys.index_again(self.blob, self.offsets, self.count, self._index)
+        self._index = np.zeros(size, np.uint64)
+        keys.index_again(self._words, self.offsets, self.count, self._index)
+
+
+def _spared(names: np.ndarray) -> np.ndarray:
+    return keys.words(np.append(names, np.zeros(keys.SPARE, np.uint8)))
 
 
 def _grown(array: np.ndarray, least: int) -> np.ndarray:

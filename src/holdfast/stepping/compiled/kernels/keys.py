@@ -1,7 +1,12 @@
 """Keys of a table: bytes in one blob, found through an index with open addressing.
 
-`index` holds row + 1, or 0 where nothing is; its length is a power of two. Row r has the bytes
-`blob[offsets[r] : offsets[r + 1]]`. The caller makes room before.
+`index` holds half of a key's hash and its row + 1 in each number, or 0 where nothing is; its length
+is a power of two. Row r has the bytes `blob[offsets[r] : offsets[r + 1]]`. The caller makes room
+before.
+
+Bytes are taken as `words`: element k is the eight bytes from k on, so each array of bytes has some
+to spare. In a large table nearly every look is a cache miss, and they add up unless many are under
+way at once: so places are looked at in groups before they are used.
 """
 
 import numpy as np
@@ -9,8 +14,16 @@ import numpy as np
 from holdfast.model.keys import SPREAD
 from holdfast.stepping.compiled.kernels.jit import entry, inner
 
-_FNV_START = np.uint64(0xCBF29CE484222325)
-_FNV_PRIME = np.uint64(0x100000001B3)
+SPARE = 8
+_GROUP = 32
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_ROW = np.uint64(0xFFFFFFFF)
+_NONE = np.uint64(0)
+
+
+def words(data: np.ndarray) -> np.ndarray:
+    """Bytes as overlapping numbers of eight; the last `SPARE` begin none."""
+    return np.ndarray(len(data) - SPARE, np.uint64, data, strides=(1,))
 
 
 def _crc_table() -> np.ndarray:
@@ -24,68 +37,105 @@ _CRC = _crc_table()
 
 
 @inner
-def _hash(blob, first, last):
-    value = _FNV_START
-    for k in range(first, last):
-        value = (value ^ np.uint64(blob[k])) * _FNV_PRIME
-    return np.int64((value ^ (value >> np.uint64(29))) & np.uint64(0x7FFFFFFF))
+def _cut(word, size):
+    """Its first bytes alone."""
+    if size == 0:
+        return _NONE  # shifts by 64 are not defined
+    shift = np.uint64(64 - 8 * size)
+    return word << shift >> shift
+
+
+@inner
+def _hash(data, first, last):
+    value = np.uint64(last - first) * _MIX
+    while last - first > 8:
+        value = (value ^ data[first]) * _MIX
+        value ^= value >> np.uint64(32)
+        first += 8
+    value = (value ^ _cut(data[first], last - first)) * _MIX
+    value = (value ^ (value >> np.uint64(32))) * _MIX
+    return value ^ (value >> np.uint64(29))
 
 
 @inner
 def _same(a, first, last, b, start, stop):
     if last - first != stop - start:
         return False
-    for k in range(last - first):
-        if a[first + k] != b[start + k]:
+    while last - first > 8:
+        if a[first] != b[start]:
             return False
-    return True
+        first += 8
+        start += 8
+    return _cut(a[first] ^ b[start], last - first) == _NONE
+
+
+@inner
+def _probe(name, first, last, hashed, blob, offsets, index):
+    """Where in the index a name is, or where it would be put."""
+    mask = np.uint64(len(index) - 1)
+    at = hashed & mask
+    while index[at] != _NONE:
+        if index[at] ^ hashed <= _ROW:
+            row = np.int64(index[at] & _ROW) - 1
+            if _same(name, first, last, blob, offsets[row], offsets[row + 1]):
+                break
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@inner
+def _glance(hashes, first, last, blob, offsets, index):
+    """Bring to the cache what these names will need. The sum keeps it from being left out."""
+    mask = np.uint64(len(index) - 1)
+    seen = np.int64(0)
+    for k in range(first, last):
+        seen += offsets[index[np.uint64(hashes[k]) & mask] & _ROW]
+    for k in range(first, last):
+        seen += np.int64(blob[offsets[index[np.uint64(hashes[k]) & mask] & _ROW]] & np.uint64(1))
+    return seen
 
 
 @entry
 def place(names, bounds, blob, offsets, index, known, rows):
     """The row of every name; those that are new get the next ones. How many rows there are then."""
-    mask = len(index) - 1
-    for k in range(len(bounds) - 1):
-        first, last = np.int64(bounds[k]), np.int64(bounds[k + 1])
-        at = _hash(names, first, last) & mask
-        while True:
-            row = index[at] - 1
-            if row < 0:
+    count = len(bounds) - 1
+    for group in range(0, count, _GROUP):
+        end = min(group + _GROUP, count)
+        for k in range(group, end):
+            rows[k] = np.int64(_hash(names, np.int64(bounds[k]), np.int64(bounds[k + 1])))
+        if _glance(rows, group, end, blob, offsets, index) < 0:
+            return -1
+        for k in range(group, end):
+            hashed = np.uint64(rows[k])
+            first, last = np.int64(bounds[k]), np.int64(bounds[k + 1])
+            at = _probe(names, first, last, hashed, blob, offsets, index)
+            if index[at] == _NONE:
                 start = offsets[known]
-                for n in range(last - first):
+                for n in range(0, last - first, 8):
                     blob[start + n] = names[first + n]
                 offsets[known + 1] = start + last - first
-                rows[k] = known
                 known += 1
-                index[at] = known
-                break
-            if _same(names, first, last, blob, offsets[row], offsets[row + 1]):
-                rows[k] = row
-                break
-            at = (at + 1) & mask
+                index[at] = (hashed & ~_ROW) | np.uint64(known)
+            rows[k] = np.int64(index[at] & _ROW) - 1
     return known
 
 
 @entry
-def find(name, blob, offsets, index):
+def find(name, size, blob, offsets, index):
     """The row of one name, or -1."""
-    mask = len(index) - 1
-    at = _hash(name, 0, len(name)) & mask
-    while True:
-        row = index[at] - 1
-        if row < 0 or _same(name, 0, len(name), blob, offsets[row], offsets[row + 1]):
-            return row
-        at = (at + 1) & mask
+    at = _probe(name, 0, size, _hash(name, 0, size), blob, offsets, index)
+    return np.int64(index[at] & _ROW) - 1
 
 
 @entry
 def index_again(blob, offsets, known, index):
-    mask = len(index) - 1
+    mask = np.uint64(len(index) - 1)
     for row in range(known):
-        at = _hash(blob, offsets[row], offsets[row + 1]) & mask
-        while index[at]:
-            at = (at + 1) & mask
-        index[at] = row + 1
+        hashed = _hash(blob, offsets[row], offsets[row + 1])
+        at = hashed & mask
+        while index[at] != _NONE:
+            at = (at + np.uint64(1)) & mask
+        index[at] = (hashed & ~_ROW) | np.uint64(row + 1)
 
 
 @entry
@@ -101,11 +151,14 @@ def measure(offsets, rows, bounds):
 
 @entry
 def copy(blob, offsets, rows, names):
+    """Their bytes, one behind the other, written in eights: the next one covers the rest."""
     at = 0
     for k in range(len(rows)):
-        for n in range(offsets[rows[k]], offsets[rows[k] + 1]):
-            names[at] = blob[n]
-            at += 1
+        start = offsets[rows[k]]
+        size = offsets[rows[k] + 1] - start
+        for n in range(0, size, 8):
+            names[at + n] = blob[start + n]
+        at += size
 
 
 @entry
