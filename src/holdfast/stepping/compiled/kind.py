@@ -214,7 +214,7 @@ class CompiledKind(Kind):
         self._lent.clear()
         self._changed.clear()
         count = int(self.controls[1])
-        self.table.rows[self.touched[:count]] = self.before[:count]
+        self.table.put(self.touched[:count], self.before[:count])
         for row, aside in self._aside_before.items():
             if aside is None:
                 self.aside.pop(row, None)

