@@ -229,3 +229,35 @@ def test_more_agents_than_a_cache_holds(twins: Twins) -> None:
         twins.put_columns(Drone, keys, [Tick()] * len(keys), 10.0 + at)
         twins.step(1)
     assert twins.compiled.states() == twins.plain.states()
+
+
+def test_other_states_make_another_sum(kernels: Kernels) -> None:
+    """Also where the bytes are as many: a replay compares these sums."""
+    sums = set()
+    for seconds in (5.0, 6.0, 7.0):
+        twins = Twins(FLEET, kernels)
+        twins.inbox.put([(Drone, f"d-{n}", Do(0, seconds, n)) for n in range(3)], 10.0)
+        twins.step(1)
+        commit = twins.compiled.commits[-1]
+        assert commit.note is not None
+        sums.add((commit.note.sum, len(commit.delta)))
+    assert len(sums) == 3
+    assert len({size for _, size in sums}) == 1
+
+
+def test_nothing_is_stored_of_a_timer_that_is_not_set(kernels: Kernels) -> None:
+    """One process still has what a cancelled timer was, its successor never knew."""
+    deltas = []
+    for reloaded in (False, True):
+        twins = Twins(FLEET, kernels)
+        for at, what in enumerate((2, 0, 5)):  # two timers, and both cancelled
+            twins.inbox.put([(Drone, "d-1", Do(what, 5.0, 7))], 10.0 + at)
+        twins.inbox.command(Drone, "d-1", ["pause", "why"], 13.0)
+        twins.step(4)
+        if reloaded:
+            twins.compiled.reload(twins.kernels, compacted=False)
+        twins.inbox.command(Drone, "d-1", ["resume"], 14.0)
+        twins.inbox.put([(Drone, f"d-{n}", Tick()) for n in (1, 2)], 15.0)
+        twins.step(2)
+        deltas.append(twins.compiled.commits[-1].delta)
+    assert deltas[0] == deltas[1]

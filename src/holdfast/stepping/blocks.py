@@ -205,7 +205,7 @@ def _records(block: Block, frame: Frame, keys: list[str]) -> list[Record]:
 
 
 def _extras(frame: Frame) -> list[bytes]:
-    """As Extras.pack makes them."""
+    """As `pack_extras` makes them."""
     timers = [
         _timer_rows(frame, place, name, schemas)
         for place, (name, schemas) in enumerate(timers_of(frame))

@@ -7,6 +7,7 @@ transaction, so that nothing slow happens inside.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -157,19 +158,26 @@ class Commit:
         head = self.head
         if head.commits == self.before.commits:
             return None
-        sum_of_states = int.from_bytes(self.delta[-4:], "little")  # a frame ends with its own
         return CommitNote(
             number=head.commits,
             position=head.position,
             fired=head.journal_next,
             now=head.now,
-            sum=sum_of_states,
+            sum=self._sum_of_states,
             issued=0 if self.issued is None else self.issued.count,
             sent=sum([out.count for out in self.outgoing]),
             letters=len(self.letters),
             condemned=self.condemned,
             in_blocks=sum(block.count for block in self.blocks),
         )
+
+    @property
+    def _sum_of_states(self) -> int:
+        """A frame ends with its own sum. That of a frame in which another one stands does not
+        depend on what the inner one holds, because that ends with its sum too: so add these."""
+        sum_of_delta = int.from_bytes(self.delta[-4:], "little")
+        inner = b"".join(block.encoded[-4:] for block in self.blocks)
+        return zlib.crc32(inner, sum_of_delta)
 
     @property
     def size_bytes(self) -> int:

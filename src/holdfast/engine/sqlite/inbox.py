@@ -36,8 +36,8 @@ from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
-# Of frames read at once: as many as are asked for, as long as events are small.
-BYTES_PER_READ = 32 * 1024 * 1024
+# Frames are read at once until there are so many bytes; more if many events are asked for.
+BYTES_PER_READ_USUAL = 32 * 1024 * 1024
 BYTES_PER_EVENT = 64
 BYTES_PER_READ_MAX = 128 * 1024 * 1024
 # A sealed segment this old is checkpointed, which writes it once more; under a load that fills the
@@ -226,7 +226,8 @@ class SqliteInbox:
     def read(self, position: int, events_max: int) -> list[StoredFrame]:
         with self._reading:
             found: list[StoredFrame] = []
-            size_max = min(max(BYTES_PER_READ, BYTES_PER_EVENT * events_max), BYTES_PER_READ_MAX)
+            size_max = max(BYTES_PER_READ_USUAL, BYTES_PER_EVENT * events_max)
+            size_max = min(size_max, BYTES_PER_READ_MAX)
             events = size = 0
             before: InboxHead | None = None
             seen = self._witness.seen()

@@ -91,6 +91,7 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
     state = tuple(program.state.values())
     timers = []
     for number, timer in enumerate(program.timers):
+        _clear_unset(records, number)
         payloads = {}
         for which, cls in enumerate(timer.classes):
             slots = program.slots(cls)
@@ -117,6 +118,15 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
         timers,
         buckets=mask_of(buckets),
     )
+
+
+def _clear_unset(records: Array, number: int) -> None:
+    """What is left in a row of a timer that was cancelled or has fired is not stored."""
+    unset = records[f"t{number}_due"] == 0.0
+    if unset.any():
+        for name in records.dtype.names or ():
+            if name.startswith(f"t{number}_"):
+                records[name][unset] = 0
 
 
 def committed(kind: CompiledKind, now: float) -> tuple[list[Cell], Block | None]:

@@ -61,6 +61,7 @@ class Table:
 
     def names_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The keys of some rows: bytes one behind the other, and where each begins and ends."""
+        rows = np.ascontiguousarray(rows)
         bounds = np.empty(len(rows) + 1, np.uint32)
         size = keys.measure(self.offsets, rows, bounds)
         names = np.empty(size + keys.SPARE, np.uint8)

@@ -14,10 +14,19 @@ inner = _compiled(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 def entry(function: Any) -> Any:
     """What Python calls; other threads run meanwhile."""
-    try:
-        return _compiled(nogil=True, cache=True, _nrt=False)(function)
-    except RuntimeError:  # no folder to keep it in
-        return _compiled(nogil=True, _nrt=False)(function)
+    return entry_for(None)(function)
+
+
+def entry_for(signature: Any) -> Any:
+    """The same with the kinds of its arguments given: those of views that are not aligned."""
+
+    def made(function: Any) -> Any:
+        try:
+            return _compiled(signature, nogil=True, cache=True, _nrt=False)(function)
+        except RuntimeError:  # no folder to keep it in
+            return _compiled(signature, nogil=True, _nrt=False)(function)
+
+    return made
 
 
 class Unusual(Exception):

@@ -10,15 +10,21 @@ way at once: so places are looked at in groups before they are used.
 """
 
 import numpy as np
+from numba import types
 
 from holdfast.model.keys import SPREAD
-from holdfast.stepping.compiled.kernels.jit import entry, inner
+from holdfast.stepping.compiled.kernels.jit import entry, entry_for, inner
 
 SPARE = 8
 _GROUP = 32
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ROW = np.uint64(0xFFFFFFFF)
 _NONE = np.uint64(0)
+
+_words = types.Array(types.uint64, 1, "A", aligned=False)
+_longs = types.Array(types.int64, 1, "C")
+_index = types.Array(types.uint64, 1, "C")
+_bounds = types.Array(types.uint32, 1, "C")
 
 
 def words(data: np.ndarray) -> np.ndarray:
@@ -85,7 +91,7 @@ def _probe(name, first, last, hashed, blob, offsets, index):
 
 @inner
 def _glance(hashes, first, last, blob, offsets, index):
-    """Bring to the cache what these names will need. The sum keeps it from being left out."""
+    """Bring to the cache what these names will need. The end of a key is near its beginning."""
     mask = np.uint64(len(index) - 1)
     seen = np.int64(0)
     for k in range(first, last):
@@ -95,7 +101,7 @@ def _glance(hashes, first, last, blob, offsets, index):
     return seen
 
 
-@entry
+@entry_for(types.int64(_words, _bounds, _words, _longs, _index, types.int64, _longs))
 def place(names, bounds, blob, offsets, index, known, rows):
     """The row of every name; those that are new get the next ones. How many rows there are then."""
     count = len(bounds) - 1
@@ -104,7 +110,7 @@ def place(names, bounds, blob, offsets, index, known, rows):
         for k in range(group, end):
             rows[k] = np.int64(_hash(names, np.int64(bounds[k]), np.int64(bounds[k + 1])))
         if _glance(rows, group, end, blob, offsets, index) < 0:
-            return -1
+            break  # never: whoever is asked cannot be left out
         for k in range(group, end):
             hashed = np.uint64(rows[k])
             first, last = np.int64(bounds[k]), np.int64(bounds[k + 1])
@@ -120,14 +126,14 @@ def place(names, bounds, blob, offsets, index, known, rows):
     return known
 
 
-@entry
+@entry_for(types.int64(_words, types.int64, _words, _longs, _index))
 def find(name, size, blob, offsets, index):
     """The row of one name, or -1."""
     at = _probe(name, 0, size, _hash(name, 0, size), blob, offsets, index)
     return np.int64(index[at] & _ROW) - 1
 
 
-@entry
+@entry_for(types.void(_words, _longs, types.int64, _index))
 def index_again(blob, offsets, known, index):
     mask = np.uint64(len(index) - 1)
     for row in range(known):
@@ -149,7 +155,7 @@ def measure(offsets, rows, bounds):
     return total
 
 
-@entry
+@entry_for(types.void(_words, _longs, _longs, _words))
 def copy(blob, offsets, rows, names):
     """Their bytes, one behind the other, written in eights: the next one covers the rest."""
     at = 0
