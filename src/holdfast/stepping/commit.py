@@ -111,6 +111,9 @@ class Undone(NamedTuple):
     why: str
 
 
+FORM = 1  # records class by class; fields that are the same in all of a block stand there once
+
+
 class CommitNote(NamedTuple):
     """What is kept of every commit, so that a replay can make the same ones and compare them."""
 
@@ -124,6 +127,7 @@ class CommitNote(NamedTuple):
     letters: int = 0
     condemned: str = ""  # why its one input was not run: it had ended its worker
     in_blocks: int = 0  # so many of the agents that changed stood in blocks
+    form: int = 0  # of the sum: in another one the same states have another
 
 
 @dataclass(slots=True)
@@ -169,6 +173,7 @@ class Commit:
             letters=len(self.letters),
             condemned=self.condemned,
             in_blocks=sum(block.count for block in self.blocks),
+            form=FORM,
         )
 
     @property

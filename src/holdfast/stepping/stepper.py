@@ -9,6 +9,7 @@ Agents of compiled classes run in a kernel either way, which hands over what it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import DamagedData
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import CompiledKind, Kernel
 
 FIRED_PER_COMMIT_MAX = 10_000
+
+_CLASS = itemgetter(0)  # of a record
 
 
 class Stepper:
@@ -259,8 +262,8 @@ class Stepper:
         """Encode all that changed. Fails (and so leads to care) if a state has a wrong type."""
         effects = self.context._effects
         before = self.head
-        records, agents = records_of(self.touched, fold.now)
-        records += fold.gone.values()
+        own, agents = records_of(self.touched, fold.now)
+        records = [*own, *fold.gone.values()]
         blocks: list[Block] = []
         sent_next = dict(self.sent_next)
         if self.compiled:
@@ -275,6 +278,9 @@ class Stepper:
         else:
             outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
             issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
+        if len(self.kinds) > 1:
+            # Kernels come after the interpreter: whoever folds a class, the sum is the same.
+            records.sort(key=_CLASS)
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
         changed = records or blocks
@@ -308,17 +314,17 @@ class Stepper:
             logs=list(effects.logs),
             condemned=condemned,
         )
-        self._keep(commit, agents)
+        self._keep(commit, own, agents)
         return commit
 
-    def _keep(self, commit: Commit, agents: list[Agent]) -> None:
+    def _keep(self, commit: Commit, records: list[Record], agents: list[Agent]) -> None:
         """From here on memory is what the commit will make true on disk, and nothing else.
 
         A handler may leave an int in a float field, or one list in two: read back they differ, so
         what was read back is kept, as after a restart.
         """
         effects = self.context._effects
-        for cell, record, agent in zip(self.touched, commit.records, agents, strict=False):
+        for cell, record, agent in zip(self.touched, records, agents, strict=True):
             cell.saved, cell.agent, cell.updated = record, agent, record.updated
         effects.clear()
         for kind in self.compiled:

@@ -246,8 +246,10 @@ class Comparison:
                 suspect = Suspect(note.number, taken.position, _text(taken), record)
                 self._suspects[name] = suspect
         plain = all(self._values.is_plain(each) for each in {r.schema for r in changed})
-        # The same states have another sum in another form, as once the class was compiled or is.
-        if plain and note.in_blocks == made.in_blocks and self._certain is None:
+        # The same states have another sum in another form: once the class was compiled or is, or
+        # an older release has written it.
+        alike = (note.form, note.in_blocks) == (made.form, made.in_blocks)
+        if plain and alike and self._certain is None:
             self._certain = self._of_commit(commit, changed, note.sum, made.sum)
 
     def _of_commit(self, commit: Commit, changed: list[Record], was: int, made: int) -> Difference:

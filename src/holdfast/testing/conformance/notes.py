@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from holdfast.engine.port import Limits
-from holdfast.stepping.commit import CommitNote, Journalled, Outgoing
+from holdfast.stepping.commit import FORM, CommitNote, Journalled, Outgoing
 from holdfast.testing.conformance.commits import framed, full_commit
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
@@ -35,9 +35,11 @@ class NoteConformance(Workbench):
         made.append(owner.prepare([record("d-1", "two", 2), record("d-2", "x")], 1, **full))
         engine.commit([(owner.claim, made[2])])
         expected = [
-            CommitNote(1, 3, 0, 1.0, int.from_bytes(made[0].delta[-4:], "little")),
-            CommitNote(2, 3, 1, 2.0, 0, condemned="why"),
-            CommitNote(3, 4, 2, 3.0, int.from_bytes(made[2].delta[-4:], "little"), 1, 1, 1),
+            CommitNote(1, 3, 0, 1.0, int.from_bytes(made[0].delta[-4:], "little"), form=FORM),
+            CommitNote(2, 3, 1, 2.0, 0, condemned="why", form=FORM),
+            CommitNote(
+                3, 4, 2, 3.0, int.from_bytes(made[2].delta[-4:], "little"), 1, 1, 1, form=FORM
+            ),
         ]
         view = self.again(engine).view(0)
         assert view.commits(0, 10) == expected
