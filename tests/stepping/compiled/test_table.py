@@ -53,3 +53,13 @@ def test_names_of_rows_stand_one_behind_the_other() -> None:
     names, bounds = made.names_of(rows[[2, 0, 2]])
     assert names.tobytes() == b"twoonetwo"
     assert bounds.tolist() == [0, 3, 6, 9]
+
+
+def test_many_names_at_once_need_room_for_the_new_ones_only() -> None:
+    made = table()
+    names = [b"d-%d" % n for n in range(450_000)]
+    rows = made.place_names(names)
+    size = len(made.rows)
+    assert (made.rows["alt"][:450_000] == 7.0).all()
+    assert (made.place_names(names) == rows).all()
+    assert (len(made.rows), made.count) == (size, 450_000)

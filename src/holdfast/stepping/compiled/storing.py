@@ -174,7 +174,7 @@ def load(kind: CompiledKind, item: Record | Block) -> None:
     if item.schema == kind.schema and _same_timers(kind, frame):
         if kind.table.count == 0 and item.buckets.bit_count() == 1:
             # The first of a base: the blocks of the other buckets will be about as large.
-            kind.table.make_room(item.count * BUCKETS, 0)
+            kind.table.expect(item.count * BUCKETS)
         _load_block(kind, frame)
     else:
         for record in records_in(item):

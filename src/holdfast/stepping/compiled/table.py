@@ -13,12 +13,15 @@ import numpy as np
 from holdfast.stepping.compiled.kernels import keys
 
 _ROWS_AT_FIRST = 1024
-_KEY_BYTES_AT_FIRST = 16 * _ROWS_AT_FIRST
+_PLACED_AT_ONCE = 65_536
+_KEY_BYTES_EXPECTED = 16  # of one
+_KEY_BYTES_AT_FIRST = _KEY_BYTES_EXPECTED * _ROWS_AT_FIRST
 
 
 class Table:
     def __init__(self, description: Sequence[tuple[object, ...]]) -> None:
         self.dtype = np.dtype(list(description))
+        self._opaque = np.dtype((np.void, self.dtype.itemsize))  # to copy rows, not field by field
         self.default = np.zeros(1, self.dtype)  # what a new row begins with
         self.rows = np.zeros(_ROWS_AT_FIRST, self.dtype)
         self.count = 0
@@ -32,14 +35,17 @@ class Table:
 
     def place(self, names: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """The row of each name, which stand one behind the other. Unknown ones get new rows."""
-        count = len(bounds) - 1
-        self.make_room(self.count + count, int(self.offsets[self.count]) + len(names))
-        found = np.empty(count, np.int64)
-        before = self.count
-        self.count = keys.place(
-            _spared(names), bounds, self._words, self.offsets, self._index, before, found
-        )
-        self.rows[before : self.count] = self.default[0]
+        found = np.empty(len(bounds) - 1, np.int64)
+        spared, before = _spared(names), self.count
+        for first in range(0, len(found), _PLACED_AT_ONCE):  # most are known: room for a part
+            part = found[first : first + _PLACED_AT_ONCE]
+            own = bounds[first : first + len(part) + 1]
+            end = int(self.offsets[self.count]) + int(own[-1]) - int(own[0])
+            self.make_room(self.count + len(part), end)
+            self.count = keys.place(
+                spared, own, self._words, self.offsets, self._index, self.count, part
+            )
+        self.rows.view(self._opaque)[before : self.count] = self.default.view(self._opaque)
         return found
 
     def place_names(self, names: Sequence[bytes]) -> np.ndarray:
@@ -82,8 +88,12 @@ class Table:
 
     def put(self, rows: np.ndarray, records: np.ndarray) -> None:
         """Records to their rows; as bytes, which takes an eighth of the time."""
-        opaque = f"V{self.dtype.itemsize}"
-        self.rows.view(opaque)[rows] = records.view(opaque)
+        self.rows.view(self._opaque)[rows] = records.view(self._opaque)
+
+    def expect(self, rows: int) -> None:
+        """About so many will come: room for them, which costs nothing until it is used."""
+        rows += rows // 8
+        self.make_room(rows, _KEY_BYTES_EXPECTED * rows)
 
     def make_room(self, rows: int, key_bytes: int) -> None:
         if key_bytes + keys.SPARE > len(self.blob):
@@ -107,5 +117,5 @@ def _spared(names: np.ndarray) -> np.ndarray:
 def _grown(array: np.ndarray, least: int) -> np.ndarray:
     size = max(least, 2 * len(array))
     grown = np.zeros(size, array.dtype)
-    grown[: len(array)] = array
+    grown.view(np.uint8)[: array.nbytes] = array.view(np.uint8)
     return grown
