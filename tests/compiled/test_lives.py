@@ -7,7 +7,6 @@ import importlib.util
 import random
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -43,7 +42,7 @@ def interpreted() -> Iterator[FleetModel]:
 class Life:
     """One partition from its first event on: now and then another process goes on with it."""
 
-    def __init__(self, seed: int, interpreted: FleetModel, kernel_cache: Path) -> None:
+    def __init__(self, seed: int, interpreted: FleetModel) -> None:
         self.chance = random.Random(seed)
         self.kernels = kernels_of(depot.fleet)
         self.twins = Twins(depot.fleet, self.kernels)
@@ -113,9 +112,10 @@ def replayed(life: Life, twin: Twin, commits: list[Commit]) -> Iterator[tuple[Co
         yield commit, stepper.repeat(batch, script)
 
 
+@pytest.mark.usefixtures("kernel_cache")
 @pytest.mark.parametrize("seed", range(30))
-def test_every_sum_is_made_again(seed: int, interpreted: FleetModel, kernel_cache: Path) -> None:
-    life = Life(seed, interpreted, kernel_cache)
+def test_every_sum_is_made_again(seed: int, interpreted: FleetModel) -> None:
+    life = Life(seed, interpreted)
     commits = life.live(40)
     alike = 0
     for twin in (life.twins.plain, Twins(depot.fleet, life.kernels).compiled):

@@ -86,7 +86,7 @@ unpack_extras = msgspec.msgpack.Decoder(PackedExtras).decode
 
 
 def pack_extras(all_extras: Sequence[Extras | None], codebook: Codebook) -> list[bytes]:
-    """What is stored of each; all at once, for which the encoder takes a quarter of the time."""
+    """What is stored of each; all at once, which takes half of the time."""
     there = list(map(bool, all_extras))
     some = cast("list[Extras]", list(compress(all_extras, there)))
     events: list[Event] = []
