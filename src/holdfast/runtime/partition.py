@@ -13,6 +13,7 @@ from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
 from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.gathering import pause
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Outgoing
@@ -27,9 +28,6 @@ COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
 EVENTS_PER_AGENT = 2  # a commit may take so many per compiled agent, if that is more
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
-LINGER_EVENTS = 1_500  # a commit of this many means that producers send without a pause
-LINGER_SECONDS = 0.01
-GATHER_SECONDS = 0.03  # where pauses were seen to gather several sends
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
 CONDEMNED_ATTEMPTS = 2  # deaths of one event folded alone before it is not run any more
@@ -61,8 +59,8 @@ class Partition:
         self._pending: Commit | None = None
         self._events_max = EVENTS_PER_COMMIT_MAX
         self.folding = False  # user code runs now
-        self.linger_seconds = 0.0
-        self._frames = 0  # that the newest commit took
+        self.pause_seconds = 0.0
+        self._sends = 0  # that the newest commit took
         self.draining = False  # a rescaling waits: timers are left to the partitions to come
         self._rest_until = 0.0
         self._last_moved = 0.0
@@ -125,15 +123,14 @@ class Partition:
         """One turn: 1 finish what waits, 2 fold, 3 commit, 4 relay. True if anything moved."""
         if self._resting(self._clock().wall):
             return False
-        position = self.position
         self._held_up_by = None
         try:
             now = self._tell_time()
             if self._pending is None:
                 self._pending = self._fold(now)
-            moved = self._pending is not None
-            if self._pending is not None:
-                self._commit(self._pending)
+            moved = (commit := self._pending) is not None
+            if commit is not None:
+                self._commit(commit)
             moved = self._deliver(now) or moved
         except Fenced:
             raise
@@ -144,24 +141,15 @@ class Partition:
             return False
         if moved:
             self._last_moved = now
-            self._judge_load(self.position - position)
+            self.pause_seconds = self._pause_after(commit) if commit is not None else 0.0
         return moved
 
-    def _judge_load(self, events: int) -> None:
-        """Much came at once, and it was all there was: soon there is more, so let it gather.
-
-        A commit costs its syncs and every agent it changed, however many events changed it. The
-        pause is as long as the work was: a producer that waits for each of its sends to be folded
-        should not wait much longer. Where several sends came in one pause nobody does that, and it
-        is twice as long.
-        """
-        took = self._clock().uptime - self._instant.uptime
-        if not LINGER_EVENTS <= events < self._events_max:
-            self.linger_seconds = 0.0
-        elif self._frames > 1:
-            self.linger_seconds = min(GATHER_SECONDS, 2 * took)
-        else:
-            self.linger_seconds = min(LINGER_SECONDS, took)
+    def _pause_after(self, commit: Commit) -> float:
+        events = commit.head.position - commit.before.position
+        if events >= self._events_max:
+            return 0.0  # more waits already
+        agents = len(commit.records) + sum(block.count for block in commit.blocks)
+        return pause(events, self._sends, agents, self._clock().uptime - self._instant.uptime)
 
     def _tell_time(self) -> float:
         """The clock, as long as it does not outrun time: timers must not fire by a jump."""
@@ -173,7 +161,7 @@ class Partition:
         if self._outbox_full:
             return None
         batch = self._read()
-        self._frames = len(batch)
+        self._sends = len(batch)
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
             bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS

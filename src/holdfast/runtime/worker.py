@@ -62,9 +62,9 @@ class Worker:
         if not self.tick():
             self._engine.wait(self.idle_seconds())
             return
-        linger = max((p.linger_seconds for p in self.partitions.values()), default=0.0)
-        if linger > 0.0:
-            sleep(linger)
+        pause = max((p.pause_seconds for p in self.partitions.values()), default=0.0)
+        if pause > 0.0:
+            sleep(pause)
 
     def _take_assignments(self) -> None:
         for change in self._engine.assignments(self._wanted, self._generation):

@@ -1,0 +1,36 @@
+"""Pauses between commits: for senders that gather themselves, and for nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.gathering import GATHER_SECONDS, PAUSE_SECONDS, pause
+
+
+def test_large_sends_to_many_agents_may_gather() -> None:
+    assert pause(events=4_096, sends=1, agents=2_800, took=0.004) == 0.004
+    assert pause(events=4_096, sends=1, agents=2_800, took=1.0) == PAUSE_SECONDS
+    assert pause(events=12_288, sends=3, agents=4_500, took=0.004) == 0.008
+    assert pause(events=12_288, sends=3, agents=4_500, took=1.0) == GATHER_SECONDS
+
+
+def test_where_each_agent_has_many_events_already_nothing_is_won() -> None:
+    assert pause(events=65_536, sends=1, agents=5_000, took=0.01) == 0.0
+
+
+def test_timers_alone_make_no_pause() -> None:
+    assert pause(events=0, sends=0, agents=0, took=0.01) == 0.0
+
+
+@pytest.mark.parametrize("rate", [1_000, 50_000, 200_000])
+def test_after_a_commit_that_took_long_an_even_load_is_folded_without_pauses(rate: int) -> None:
+    """A send every 2 ms, a commit takes 3 ms and 4 µs per event, and the first one 200 ms."""
+    took, waited, pauses = 0.2, 0.0, []
+    for _ in range(50):
+        span = took + waited
+        sends = max(1, round(span / 0.002))
+        events = round(rate * span)
+        took = 0.003 + 4e-6 * events
+        waited = pause(events, sends, agents=min(events, 5_000), took=took)
+        pauses.append(waited)
+    assert pauses == [0.0] * 50
