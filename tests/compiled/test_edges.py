@@ -10,6 +10,9 @@ import pytest
 from holdfast.model.agent import Agent
 from holdfast.model.compiling.module import GLANCE_ROWS_MIN
 from holdfast.model.event import Event
+from holdfast.stepping.commit import Record
+from holdfast.stepping.compiled.kernels.arithmetic import steps
+from holdfast.stepping.compiled.kernels.jit import entry
 from holdfast.stepping.compiled.kind import Kernel
 from holdfast.stepping.stepper import Stepper
 from tests.compiled.agents import FLEET, Clerk, Drone, Scribe, Strict
@@ -261,3 +264,85 @@ def test_nothing_is_stored_of_a_timer_that_is_not_set(kernels: Kernels) -> None:
         twins.step(2)
         deltas.append(twins.compiled.commits[-1].delta)
     assert deltas[0] == deltas[1]
+
+
+def test_nothing_is_stored_of_the_event_a_timer_had_before(kernels: Kernels) -> None:
+    """The watchdog has events of two classes, and each its own place in a row."""
+    deltas = []
+    for reloaded in (False, True):
+        twins = Twins(FLEET, kernels)
+        for at, what in enumerate((0, 6)):
+            twins.inbox.put([(Drone, "d-1", Do(what, 50.0, 7))], 10.0 + at)
+        twins.inbox.command(Drone, "d-1", ["pause", "why"], 13.0)
+        twins.step(3)
+        if reloaded:
+            twins.compiled.reload(twins.kernels, compacted=False)
+        twins.inbox.command(Drone, "d-1", ["resume"], 14.0)
+        twins.inbox.put([(Drone, f"d-{n}", Tick()) for n in (1, 2)], 15.0)
+        twins.step(2)
+        deltas.append(twins.compiled.commits[-1].delta)
+    assert deltas[0] == deltas[1]
+
+
+def test_timers_are_stored_in_one_order(twins: Twins) -> None:
+    """The watchdog is set last. It has a slot, and the one without a name has none."""
+    twins.inbox.put([(Drone, "d-1", Do(1, 5.0)), (Drone, "d-1", Do(0, 5.0))], 10.0)
+    twins.step(1)
+    one, other = (twin.commits[-1].note for twin in (twins.plain, twins.compiled))
+    assert one == other
+
+
+def test_an_event_that_may_not_run_is_not_run_by_a_replay(twins: Twins) -> None:
+    twins.inbox.put([(Drone, "d-1", Tick()), (Drone, "d-1", Tick())], 10.0)
+    made = twins.step(1, alone=True, condemned="it ended its worker")
+    assert len(made.letters) == 1
+    first = twins.inbox.read(twins.codebook)[0].part(0, 1)
+    again = twins.compiled.scripted().repeat([first], [], "it ended its worker")
+    twins.compare(made, again)
+
+
+def test_many_timers_that_were_put_off_fire_before_a_late_frame(twins: Twins) -> None:
+    """The agenda has them at 40, they are due at 60, and the next frame came at 100."""
+    keys = [f"d-{n}" for n in range(70)]  # more than a heap takes
+    for stamp, seconds in ((10.0, 30.0), (20.0, 40.0), (100.0, 40.0)):
+        twins.inbox.put([(Drone, key, Do(0, seconds)) for key in keys], stamp)
+    twins.step(2)
+    twins.step(1)
+    assert len(twins.plain.script()) == len(twins.compiled.script()) == 70
+
+
+def test_a_timer_that_was_left_over_does_not_fire_early(twins: Twins) -> None:
+    """Two are due at 15. One fires, then the clock is set back."""
+    twins.inbox.put([(Drone, f"d-{n}", Do(0, 5.0)) for n in (1, 2)], 10.0)
+    twins.step(1)
+    twins.step(0, 20.0, alone=True)
+    twins.inbox.put([(Drone, "d-3", Tick())], 12.0)
+    assert twins.step(1, alone=True).journalled is None
+
+
+def test_an_agent_that_took_no_event_keeps_what_is_stored(twins: Twins) -> None:
+    """As a release with other defaults left it, when it was paused and let go."""
+    book = twins.codebook
+    stored = Record("Drone", "d-1", 0, book.id_of(Drone), book.pack_one(Drone(seen=7)), b"", 5.0)
+    for twin, own in ((twins.plain, {}), (twins.compiled, twins.kernels)):
+        twin.items = [stored]
+        twin.reload(own, compacted=False)
+    twins.inbox.put([(Drone, "d-1", Do(12))], 10.0, asks=True)
+    twins.step(1)
+    assert twins.compiled.states() == twins.plain.states()
+
+
+def test_rounding_just_above_minus_a_half(twins: Twins) -> None:
+    twins.inbox.put([(Meter, "m-1", Calc(Op.ROUND_TO, b=1, x=-0.049999999999999996))], 10.0)
+    twins.step(1)
+
+
+@entry
+def turns(first: int, last: int, by: int) -> int:
+    return int(steps(first, last, by))
+
+
+@pytest.mark.parametrize("by", [3 * 10**18, -3 * 10**18])
+def test_a_range_of_huge_steps(by: int) -> None:
+    first = -4 * 10**18 if by > 0 else 4 * 10**18
+    assert turns(first, -first, by) == len(range(first, -first, by)) == 3

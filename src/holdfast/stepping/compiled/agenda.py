@@ -82,7 +82,7 @@ class RowAgenda:
         self._unload(until)
         while True:
             self._line_up(until)
-            if not self._ready:
+            if not self._ready or self._ready[-1][1][0] > until:
                 return None
             key, (due, row, name) = self._ready[-1]
             if self._holds((due, row, name)):
@@ -144,7 +144,7 @@ class RowAgenda:
             del self._beside[row, name]
 
     def _unload(self, until: float) -> None:
-        """Move what is due by then to the heap. What was put off goes back into the arrays."""
+        """Move what is due by then to the heap. What was put off goes back, and may be due too."""
         stop = int(np.searchsorted(self._line["due"][self._at :], until, "right")) + self._at
         if stop == self._at:
             return
@@ -167,3 +167,4 @@ class RowAgenda:
         put_off = np.concatenate(later) if later else np.zeros(0, _LINE)
         if len(put_off):
             self.add_many(put_off["row"], put_off["timer"], put_off["due"])
+            self._unload(until)

@@ -83,11 +83,14 @@ class CompiledKind(Kind):
     # Lending.
 
     def find(self, key: str) -> Cell | None:
+        """None unless it is an agent: one that took an event, or is stored, or is lent."""
         row = self.table.find(key)
-        if row is None or not (self.table.rows[row]["version"] or row in self.aside):
-            cell = None if row is None else self._lent.get(row)
-            return cell
-        return self.lend(row)
+        if row is None:
+            return None
+        record = self.table.rows[row]
+        if record["version"] or record["updated"] or row in self.aside:
+            return self.lend(row)
+        return self._lent.get(row)
 
     def lend(self, row: int) -> Cell:
         cell = self._lent.get(row)

@@ -237,8 +237,9 @@ def rounded(a, digits):
         raise Unusual
     if abs(a) * ten < 0.25:
         return math.copysign(0.0, a)
-    high = a * ten
-    x, y = _split(a), _split(ten)
+    size = abs(a)  # below zero `rest` would not be exact
+    high = size * ten
+    x, y = _split(size), _split(ten)
     low = ((x[0] * y[0] - high) + x[0] * y[1] + x[1] * y[0]) + x[1] * y[1]
     whole = math.floor(high)
     rest = high - whole
@@ -319,5 +320,5 @@ def steps(first, last, by):
     if by == 0 or not (-HALF < first < HALF and -HALF < last < HALF and -HALF < by < HALF):
         raise Unusual
     if by > 0:
-        return (last - first + by - 1) // by if last > first else 0
-    return (first - last - by - 1) // -by if last < first else 0
+        return (last - first - 1) // by + 1 if last > first else 0
+    return (first - last - 1) // -by + 1 if last < first else 0
