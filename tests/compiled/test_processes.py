@@ -90,10 +90,11 @@ class Depot:
             time.sleep(0.1)  # short timers ring yet
         assert found == []
 
-    def command(self, *words: str, module: str = COMMAND) -> str:
+    def command(self, *words: str, module: str = COMMAND, **environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
+            env={**os.environ, **environment},
             check=False,
             capture_output=True,
             text=True,
@@ -136,8 +137,10 @@ def differences(live: Live, truth: Truth, actions: bool) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def directory(kernel_cache: Path) -> Iterator[Depot]:
-    """Written under kills: compiled, interpreted, compiled again, then in three partitions."""
+def directory(kernel_cache: Path, request: pytest.FixtureRequest) -> Iterator[Depot]:
+    """Written under kills: compiled, interpreted, compiled again, then in three partitions.
+
+    It is another one in every run, so where a test of it fails it is kept."""
     with site("partitions=2&segment_bytes=200000", FLEET) as place:
         made = Depot(place, 1)
         made.start(compiled=True)
@@ -161,7 +164,9 @@ def directory(kernel_cache: Path) -> Iterator[Depot]:
             made.check(live)
         made.stop()
         assert place.surprises() == []
+        failed = request.session.testsfailed
         yield made
+        assert request.session.testsfailed == failed, "so the directory is kept, for a closer look"
 
 
 def test_nothing_is_lost_or_doubled(directory: Depot) -> None:
@@ -179,15 +184,17 @@ def blocks_in(directory: Depot) -> int:
     return found
 
 
-@pytest.mark.parametrize("how", ["compiled", "interpreted"])
-def test_replay_makes_the_same(directory: Depot, how: str) -> None:
+def test_replay_makes_the_same(directory: Depot) -> None:
     """Every commit, with its timers, actions, messages and dead letters, and every agent."""
-    module = {
-        "compiled": "tests.kills.holdfast_command",
-        "interpreted": "tests.compiled.numberless",
-    }
-    said = directory.command("replay", FLEET, "--engine", directory.place.url, module=module[how])
+    said = directory.command("replay", FLEET, "--engine", directory.place.url)
     assert said.count(": equal: ") == 5, said  # two partitions, and three after the rescaling
+
+
+def test_replay_without_kernels_makes_the_same(directory: Depot, tmp_path: Path) -> None:
+    url = ["--engine", directory.place.url]
+    said = directory.command("replay", FLEET, *url, module=NUMBERLESS, XDG_CACHE_HOME=str(tmp_path))
+    assert said.count(": equal: ") == 5, said
+    assert list(tmp_path.iterdir()) == [], "there were kernels"
 
 
 def test_a_fork_decides_the_same(directory: Depot) -> None:

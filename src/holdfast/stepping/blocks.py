@@ -206,9 +206,10 @@ def _records(block: Block, frame: Frame, keys: list[str]) -> list[Record]:
 
 def _extras(frame: Frame) -> list[bytes]:
     """As `pack_extras` makes them."""
+    by_name = sorted(enumerate(timers_of(frame)), key=lambda each: each[1][0])
     timers = [
         _timer_rows(frame, place, name, schemas)
-        for place, (name, schemas) in enumerate(timers_of(frame))
+        for place, (name, schemas) in by_name
         if any(_values(frame, f"t.{place}.due"))
     ]
     if not timers:

@@ -44,6 +44,11 @@ class CarefulFold:
         self.popped: list[Entry] = []
         self.expired: list[Cell] = []
 
+    @property
+    def condemns(self) -> bool:
+        """The next input may not run."""
+        return self._condemned is not None
+
     # Inputs from the inbox.
 
     def fold(self, inputs: Inputs) -> None:

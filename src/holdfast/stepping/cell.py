@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple, cast
@@ -92,17 +92,24 @@ def pack_extras(all_extras: Sequence[Extras | None], codebook: Codebook) -> list
     events: list[Event] = []
     for extras in some:
         events += [each.event for each in extras.held]
-        events += [each.event for each in extras.timers.values()]
+        events += [each.event for each in _in_order(extras.timers)]
     schemas = map(codebook.id_of, map(type, events))
     follow = zip(schemas, _unpack_each(_pack(events)), strict=True).__next__
     rows = []
     for extras in some:
         held = [(*follow(), *each[1:]) for each in extras.held] if extras.held else ()
-        timers = [(name, due, period, *follow()) for name, due, _, period in extras.timers.values()]
+        timers = [
+            (name, due, period, *follow()) for name, due, _, period in _in_order(extras.timers)
+        ]
         calls = [(id, *call) for id, call in extras.calls.items()] if extras.calls else ()
         rows.append(_row(extras.paused, held, timers, calls))
     packed = map(bytes, _unpack_each(_pack(rows)))
     return [next(packed) if each else b"" for each in there]
+
+
+def _in_order(timers: dict[str, Timer]) -> Collection[Timer]:
+    """By name. Of a class in a table some have slots, so when they were set is not known there."""
+    return sorted(timers.values()) if len(timers) > 1 else timers.values()
 
 
 def _row(

@@ -111,7 +111,9 @@ class Undone(NamedTuple):
     why: str
 
 
-FORM = 1  # records class by class; fields that are the same in all of a block stand there once
+# Records stand class by class, timers by name, and nothing is there of timers that are not set; a
+# field that is the same in all of a block stands there once. (1: timers in other orders.)
+FORM = 2
 
 
 class CommitNote(NamedTuple):

@@ -207,7 +207,7 @@ class Stepper:
             fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
 
     def _take(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> None:
-        if self.compiled and self._take_compiled(fold, inputs, fast):
+        if self.compiled and not fold.condemns and self._take_compiled(fold, inputs, fast):
             return
         if fast and fits(self.kinds, inputs):
             fold.now = max(fold.now, inputs.stamp)

@@ -167,7 +167,7 @@ class Recorded:
         for stored in self.history.frames(self._position):
             if wanted <= self.late_replies:
                 return
-            if b"\xa5reply" in stored.frame[:1000]:
+            if b"\xa5reply" in stored.frame:
                 frame = Frame.decode(stored.frame)
                 if frame.constant("origin") == "reply":
                     self.late_replies.update(_asked(frame))

@@ -124,7 +124,7 @@ class MessageFeed:
         while batch := view.frames(position, EVENTS_AT_ONCE):
             for stored in batch:
                 position = stored.first + stored.count
-                if b"\xa7message" not in stored.frame[:1000]:
+                if b"\xa7message" not in stored.frame:
                     continue
                 frame = Frame.decode(stored.frame)
                 if frame.constant("origin") == "message":

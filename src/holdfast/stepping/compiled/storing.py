@@ -91,7 +91,7 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
     state = tuple(program.state.values())
     timers = []
     for number, timer in enumerate(program.timers):
-        _clear_unset(records, number)
+        _clear_unset(records, number, len(timer.classes))
         payloads = {}
         for which, cls in enumerate(timer.classes):
             slots = program.slots(cls)
@@ -120,13 +120,19 @@ def block_of(kind: CompiledKind, rows: Array) -> Block:
     )
 
 
-def _clear_unset(records: Array, number: int) -> None:
-    """What is left in a row of a timer that was cancelled or has fired is not stored."""
-    unset = records[f"t{number}_due"] == 0.0
-    if unset.any():
+def _clear_unset(records: Array, number: int, classes: int) -> None:
+    """What is left in a row of a timer that was cancelled or has fired, or of the event that it had
+    before one of another class, is not stored."""
+    _clear(records, f"t{number}_", records[f"t{number}_due"] == 0.0)
+    for which in range(classes if classes > 1 else 0):
+        _clear(records, f"t{number}_{which}_", records[f"t{number}_event"] != which)
+
+
+def _clear(records: Array, prefix: str, where: Array) -> None:
+    if where.any():
         for name in records.dtype.names or ():
-            if name.startswith(f"t{number}_"):
-                records[name][unset] = 0
+            if name.startswith(prefix):
+                records[name][where] = 0
 
 
 def committed(kind: CompiledKind, now: float) -> tuple[list[Cell], Block | None]:
