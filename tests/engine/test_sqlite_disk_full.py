@@ -20,7 +20,7 @@ from holdfast.engine.sqlite.files import create, discard, publish
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.stamping import Instant, system_clock
 from holdfast.engine.urls import open_engine
-from holdfast.errors import DiskFull, HoldfastError
+from holdfast.errors import DiskFull, HoldfastError, UsageError
 from holdfast.model.schema import Field, Schema
 from holdfast.runtime.worker import Worker
 from holdfast.testing.conformance.workbench import (
@@ -284,4 +284,22 @@ def test_a_worker_waits_for_space_and_goes_on(disk: Disk) -> None:
         assert state is not None
         assert state.pages == [text]
     live.close()
+    engine.close()
+
+
+def test_a_new_segment_that_cannot_be_made_does_not_fail_the_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason, no descriptors or no permission: it is durable where it was."""
+    SqliteEngine.create(tmp_path / "data", FLEET, 1)
+    engine = SqliteEngine(tmp_path / "data", Limits(disk_reserve_bytes=1, segment_bytes=1))
+
+    def refused(*_: object) -> None:
+        raise UsageError("Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inbox_module, "create_next", refused)
+        assert append(engine, parcel(["a"])).next == 1
+    append(engine, parcel(["b"]))
+    assert inbox(engine) == ["a", "b"]
     engine.close()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -139,6 +140,46 @@ class Refusing(MemoryEngine):
         if partition == self.refused:
             return [Backlog("full") for _ in parcels]
         return super().append(partition, parcels, wait_seconds)
+
+
+class Refilling(Refusing):
+    """Somebody fills the array anew while its send waits."""
+
+    array: numpy.ndarray
+
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        if partition == self.refused:
+            self.array[:] = 7
+        return super().append(partition, parcels, wait_seconds)
+
+
+def test_an_array_filled_anew_while_its_send_waits_is_another_send() -> None:
+    engine = Refilling("drones", 2)
+    layout = Layout.even(2)
+    names = [next(k for k in NAMES if layout.partition_of(k) == part) for part in (0, 1)]
+    with Live(fleet, engine, Embedded(fleet, engine)) as live:
+        keys = live.keys(Drone, names)
+        engine.array = n = numpy.array([1, 1])
+        engine.refused = 1
+        with pytest.raises(Backlog):
+            live.send_columns(Drone, Position, keys, lat=1.0, n=n, timeout=0.0)
+        engine.refused = None
+        assert live.send_columns(Drone, Position, keys, lat=1.0, n=n).repeats == 0
+        live.settle()
+        assert [live.state(Drone, key).total for key in names] == [8, 7]
+
+
+class Place(str, Enum):  # noqa: UP042 (not a StrEnum: its text is another one)
+    DOCK = "d-1"
+
+
+def test_a_member_is_the_key_that_it_stands_for() -> None:
+    with fleet.open("memory:") as live:
+        live.send_columns(Drone, Tick, live.keys(Drone, [Place.DOCK]))
+        live.settle()
+        assert [key for key, _ in live.states(Drone)] == ["d-1"]
 
 
 def test_the_same_columns_are_a_retry_and_equal_ones_are_not() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from holdfast import Agent, Context, Event, Fleet, on
+from holdfast.model.keys import Layout
+from holdfast.runtime import partition as partition_module
 from holdfast.runtime.gathering import GATHER_SECONDS, PAUSE_SECONDS, pause
+from tests.runtime.semantics import opened
 
 
 def test_large_sends_to_many_agents_may_gather() -> None:
@@ -34,3 +40,38 @@ def test_after_a_commit_that_took_long_an_even_load_is_folded_without_pauses(rat
         waited = pause(events, sends, agents=min(events, 5_000), took=took)
         pauses.append(waited)
     assert pauses == [0.0] * 50
+
+
+class Tick(Event):
+    pass
+
+
+class Clock(Agent):
+    ticks: int = 0
+
+    @on
+    def tick(self, event: Tick, ctx: Context) -> None:
+        self.ticks += 1
+
+
+def test_a_partition_that_has_become_idle_slows_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_size(events: int, sends: int, agents: int, took: float) -> float:
+        return 0.01 if events >= 1_500 else 0.0
+
+    monkeypatch.setattr(partition_module, "pause", by_size)
+    layout = Layout.even(2)
+    names = [f"c-{i}" for i in range(8_000)]
+    busy = [name for name in names if layout.partition_of(name) == 0][:2_000]
+    other = next(name for name in names if layout.partition_of(name) == 1)
+    with opened(Fleet("clocks", agents=[Clock]), "memory", tmp_path, partitions=2) as world:
+        world.run()
+        slept: list[float] = []
+        world.live.send_many([(Clock, key, Tick()) for key in busy])
+        world.worker.turn(slept.append)
+        assert slept == [0.01]
+        for _ in range(3):
+            world.live.send(Clock, other, Tick())
+            world.worker.turn(slept.append)
+        assert slept == [0.01]

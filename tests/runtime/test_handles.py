@@ -16,6 +16,7 @@ from holdfast import (
     Event,
     Fleet,
     TimedOut,
+    TooManySources,
     UsageError,
     on,
 )
@@ -116,6 +117,19 @@ class Refusing(MemoryEngine):
         return super().append(partition, parcels, wait_seconds)
 
 
+class Full(MemoryEngine):
+    """One partition has as many sources as it may, until somebody sees to it."""
+
+    refused: int | None = None
+
+    def append(
+        self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
+    ) -> list[Taken | Exception]:
+        if partition == self.refused:
+            return [TooManySources("full") for _ in parcels]
+        return super().append(partition, parcels, wait_seconds)
+
+
 class Unheard(MemoryEngine):
     """Takes what it is given, and the first answer is lost on the way."""
 
@@ -158,6 +172,22 @@ def test_equal_ticks_are_two_ticks_and_the_same_tick_is_one() -> None:
         live.send_many(rows)
         live.settle()
         assert [live.state(Clock, key).ticks for key in keys] == [2, 2], "the rest of the retry"
+
+
+def test_what_one_partition_has_refused_for_good_may_be_sent_again() -> None:
+    """The other one has its part, and takes it once."""
+    engine = Full("clocks", 2)
+    layout = Layout.even(2)
+    keys = [next(f"c-{i}" for i in range(99) if layout.partition_of(f"c-{i}") == n) for n in (0, 1)]
+    with Live(fleet, engine, Embedded(fleet, engine)) as live:
+        rows = [(Clock, key, Tick()) for key in keys]
+        engine.refused = 1
+        with pytest.raises(TooManySources):
+            live.send_many(rows)
+        engine.refused = None
+        assert live.send_many(rows).repeats == 1
+        live.settle()
+        assert [live.state(Clock, key).ticks for key in keys] == [1, 1]
 
 
 def test_dedupe_rows_do_not_make_segments(tmp_path: Path) -> None:

@@ -65,6 +65,13 @@ class ColumnBatch:
 
     # Being sent again.
 
+    def keep(self) -> None:
+        """It may have to be recognised: by what is in it now, not by what an array that was given
+        holds once the send has failed."""
+        self._arrays = [_copied(array) for array in self._arrays]
+        if self._times is not None and self._times.strides != (0,):
+            self._times = self._times.copy()
+
     def memory(self) -> object:
         return Memory(self._objects, self._digest)
 
@@ -135,6 +142,11 @@ class ColumnBatch:
         if target.may_be_large:
             _check_sizes(frame, target.event.__name__)
         return frame
+
+
+def _copied(array: Arrays) -> Arrays:
+    """What was no array of numbers is a copy already, and one value for all rows is nobody's."""
+    return array if isinstance(array, tuple) or array.strides == (0,) else array.copy()
 
 
 def target_of(agent: str, event: type[Event], schema_id: int) -> Target:

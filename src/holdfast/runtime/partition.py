@@ -121,6 +121,7 @@ class Partition:
 
     def advance(self) -> bool:
         """One turn: 1 finish what waits, 2 fold, 3 commit, 4 relay. True if anything moved."""
+        self.pause_seconds = 0.0
         if self._resting(self._clock().wall):
             return False
         self._held_up_by = None
@@ -141,7 +142,8 @@ class Partition:
             return False
         if moved:
             self._last_moved = now
-            self.pause_seconds = self._pause_after(commit) if commit is not None else 0.0
+            if commit is not None:
+                self.pause_seconds = self._pause_after(commit)
         return moved
 
     def _pause_after(self, commit: Commit) -> float:

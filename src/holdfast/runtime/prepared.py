@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
-from holdfast.model.keys import Layout, check_key, shortened
+from holdfast.model.keys import Layout, check_key, plain_text, shortened
 from holdfast.stepping.kernels import prepare_kernels
 from holdfast.stepping.names import Names
 
@@ -83,8 +83,7 @@ def prepare_keys(agent: type[Agent], names: Iterable[str]) -> Keys:
 
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise UsageError(f"keys got {shortened(names)}: give a list of names")
-    # Texts of numpy's own are as good, but behave differently in places.
-    given = [str(name) if isinstance(name, str) else name for name in names]
+    given = [plain_text(name) if isinstance(name, str) else name for name in names]
     for key in given:
         check_key(key)
     places = {key: place for place, key in enumerate(dict.fromkeys(given))}

@@ -321,7 +321,7 @@ def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows |
                 while mine and stored.first + mine[0] < until:
                     rows.append(mine.popleft())
                 yield Rows(number, stored, rows)
-    yield from timers
+    yield from (timer for timer in timers if timer.position <= end)
 
 
 def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]:

@@ -83,11 +83,11 @@ class Group:
 
     def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
         waiting = _Waiting(parcel)
-        with self._lock:
-            self._queue.append(waiting)
-            if self._leader is None:
-                self._lead(waiting)
         try:
+            with self._lock:
+                self._queue.append(waiting)
+                if self._leader is None:
+                    self._lead(waiting)
             waiting.called.acquire()
             if waiting.result is None:
                 self._append_all(waiting, wait_seconds)
@@ -111,17 +111,20 @@ class Group:
                     self._lead(self._queue[0])
 
     def _append_all(self, leader: _Waiting, wait_seconds: float) -> None:
-        with self._lock:
-            batch, self._queue = self._queue, []
-        results: Sequence[Taken | Exception]
-        # Ours alone is an interruption such as Ctrl-C; the others have to try again.
-        results = [Busy("another thread's append was interrupted: try again")] * len(batch)
+        batch: list[_Waiting] = []
+        results: Sequence[Taken | Exception] | None = None
         try:
+            with self._lock:
+                batch, self._queue = self._queue, []
             parcels = [waiting.parcel for waiting in batch]
             results = self._engine.append(self._partition, parcels, wait_seconds)
         except Exception as error:
             results = [error] * len(batch)
         finally:
+            if results is None:
+                # Ours alone is an interruption such as Ctrl-C; the others have to try again.
+                busy = Busy("another thread's append was interrupted: try again")
+                results = [busy] * len(batch)
             for waiting, result in zip(batch, results, strict=True):
                 waiting.result = result
                 if waiting is not leader:

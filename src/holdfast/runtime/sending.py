@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
-from holdfast.errors import Busy, TimedOut, TryAgain, UsageError
+from holdfast.errors import Busy, HoldfastError, TimedOut, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
@@ -137,7 +137,7 @@ class Courier(Generic[R]):
                         raise TimedOut("the question may have been sent before: ask again")
                     positions[number] = max(taken.next, positions.get(number, 0))
                     repeats -= taken.new
-        except TryAgain:
+        except HoldfastError:  # also one that does not pass by itself: somebody may see to it
             if own and not asks:  # a question that is asked again is another one
                 self._remember(batch, first)
             raise
@@ -273,6 +273,8 @@ class Sending(Courier[Row]):
         check_count(len(keys))
         check_numbers(first_seq, None, None)
         batch = ColumnBatch(self._target(name, event), keys, columns, event_time)
+        if source is None:
+            batch.keep()
 
         def parcels(name: str, first: int) -> list[tuple[int, Parcel]]:
             made = batch.frames(self._router.layout, name, first)

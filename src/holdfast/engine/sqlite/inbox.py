@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ from holdfast.errors import Busy, DamagedData, HoldfastError, TryAgain, UsageErr
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
+_log = logging.getLogger("holdfast.engine")
 ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 # Frames are read at once until there are so many bytes; more if many events are asked for.
 BYTES_PER_READ_USUAL = 32 * 1024 * 1024
@@ -68,6 +70,7 @@ class SqliteInbox:
         self._reading = threading.Lock()
         self._readers: dict[SegmentName, Segment] = {}
         self._newest_read = SegmentName(0, 0)  # none has this number
+        self._told = ""  # why there is no new segment
         self._wake = folder / "wake"
         self.kept = KeepMark(folder)
 
@@ -182,11 +185,15 @@ class SqliteInbox:
         return next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
 
     def _try_to_rotate(self, segment: Segment) -> None:
-        """The append has happened: that there is no room for a new segment is not its failure."""
+        """The append has happened: that there can be no new segment is not its failure."""
         try:
             self._rotate(segment)
         except TryAgain:
             pass  # the next append tries again
+        except HoldfastError as trouble:
+            if str(trouble) != self._told:  # once: every append meets it again
+                self._told = str(trouble)
+                _log.warning("no new segment, so the old one goes on: %s", trouble)
 
     def _rotate(self, segment: Segment) -> None:
         with explained(segment.path):
