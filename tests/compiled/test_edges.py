@@ -10,7 +10,9 @@ import pytest
 from holdfast.model.agent import Agent
 from holdfast.model.compiling.module import GLANCE_ROWS_MIN
 from holdfast.model.event import Event
+from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import Record
+from holdfast.stepping.compiled import storing
 from holdfast.stepping.compiled.kernels.arithmetic import steps
 from holdfast.stepping.compiled.kernels.jit import entry
 from holdfast.stepping.compiled.kind import Kernel
@@ -223,6 +225,34 @@ def test_a_commit_has_the_same_bytes_wherever_its_agents_stand(kernels: Kernels)
         twins.step(1)
         deltas.append(twins.compiled.commits[-1].delta)
     assert deltas[0] == deltas[1]
+
+
+def test_a_block_has_the_same_bytes_however_many_rows_are_taken_at_once(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where some have a timer and others have cancelled it."""
+    deltas = []
+    for rows in (storing._ROWS_AT_ONCE, 7):
+        monkeypatch.setattr(storing, "_ROWS_AT_ONCE", rows)
+        twins = Twins(FLEET, kernels)
+        events = [Do(5), Do(2), Tick(), Do(9, 1.0, 4)]
+        twins.inbox.put([(Drone, f"d-{n}", events[n % 4]) for n in range(40)], 10.0)
+        twins.inbox.put([(Drone, f"d-{n}", events[n % 3]) for n in range(40)], 11.0)
+        twins.step(2)
+        found = twins.compiled.compacted()
+        assert all(isinstance(item, Block) for item in found)
+        deltas.append((twins.compiled.commits[-1].delta, found))
+        twins.compiled.reload(twins.kernels, compacted=True)
+        assert twins.compiled.states() == twins.plain.states()
+    assert deltas[0] == deltas[1]
+
+
+def test_a_compaction_has_agents_that_joined_since_the_one_before(twins: Twins) -> None:
+    for at in range(3):
+        twins.inbox.put([(Drone, f"d-{at}-{n}", Tick()) for n in range(50)], 10.0 + at)
+        twins.step(1)
+        blocks = [item for item in twins.compiled.compacted() if isinstance(item, Block)]
+        assert sum(block.count for block in blocks) == 50 * (at + 1)
 
 
 def test_more_agents_than_a_cache_holds(twins: Twins) -> None:

@@ -24,6 +24,7 @@ from holdfast.stepping.compiled.table import Table
 from holdfast.stepping.frame import Column, Frame, coded, const
 
 if TYPE_CHECKING:
+    from holdfast.model.compiling.program import Output
     from holdfast.stepping.arrays import Array
     from holdfast.stepping.compiled.kind import CompiledKind
     from holdfast.stepping.stepper import Stepper
@@ -141,32 +142,48 @@ class Made:
         ]
         self.kind = kind
         self._classes = [(output, records) for output, records in found if len(records)]
-        self._order = np.argsort(np.concatenate([r["order"] for _, r in self._classes]))
         counts = [len(records) for _, records in self._classes]
-        self._code = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)[self._order]
+        self._count = sum(counts)
+        self._mixed = len(counts) > 1  # those of one class are in order as they are
+        if self._mixed:
+            self._order = np.argsort(np.concatenate([r["order"] for _, r in self._classes]))
+            self._code = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)[self._order]
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._count
 
     def column(self, name: str) -> Array:
+        if not self._mixed:
+            return np.ascontiguousarray(self._classes[0][1][name])
         return np.concatenate([r[name] for _, r in self._classes])[self._order]
 
     def payload(self, members: Array | None = None) -> dict[str, Column]:
         """Of all, or of some, which are given by their places in ascending order."""
+        if not self._mixed:
+            output, records = self._classes[0]
+            schema, columns = self._payload_of(
+                output, records if members is None else records[members]
+            )
+            return {"schema": const(schema), **columns}
         code = self._code if members is None else self._code[members]
         ids: list[int] = []
-        columns: dict[str, Column] = {}
+        merged: dict[str, Column] = {}
         for number, (output, records) in enumerate(self._classes):
             if not (code == number).any():
                 continue
             if members is not None:
                 place = np.cumsum(self._code == number) - 1
                 records = records[place[members[code == number]]]
-            ids.append(self.kind.codebook.id_of(output.cls))
-            arrays = arrays_from(output.slots, records, "f_")
-            columns |= payload_columns(ids[-1], output.slots, arrays)
+            schema, columns = self._payload_of(output, records)
+            ids.append(schema)
+            merged |= columns
         _, codes = np.unique(code, return_inverse=True)
-        return {"schema": _coded(ids, codes), **columns}
+        return {"schema": _coded(ids, codes), **merged}
+
+    def _payload_of(self, output: Output, records: Array) -> tuple[int, dict[str, Column]]:
+        schema = self.kind.codebook.id_of(output.cls)
+        arrays = arrays_from(output.slots, records, "f_")
+        return schema, payload_columns(schema, output.slots, arrays)
 
 
 def _issue(made: Made, first: int, now: float) -> Issued:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from holdfast.stepping.blocks import BUCKETS, SLOTS_PER_BUCKET
 from holdfast.stepping.compiled.kernels import keys
 
 _ROWS_AT_FIRST = 1024
@@ -30,6 +31,7 @@ class Table:
         self._index = np.zeros(4 * _ROWS_AT_FIRST, np.uint64)
         self._slots = np.zeros(_ROWS_AT_FIRST, np.int16)
         self._slots_known = 0
+        self._by_bucket = (np.zeros(0, np.int64), np.zeros(BUCKETS + 1, np.int64))
 
     # Keys.
 
@@ -85,6 +87,16 @@ class Table:
             first, self._slots_known = self._slots_known, self.count
             keys.slots(self.blob, self.offsets, first, self.count, self._slots)
         return self._slots[: self.count]
+
+    @property
+    def by_bucket(self) -> tuple[np.ndarray, np.ndarray]:
+        """All rows, bucket by bucket, in each as they stand; and where each bucket begins."""
+        if len(self._by_bucket[0]) < self.count:
+            found = (self.slots // SLOTS_PER_BUCKET).astype(np.uint8)
+            ends = np.zeros(BUCKETS + 1, np.int64)
+            np.cumsum(np.bincount(found, minlength=BUCKETS), out=ends[1:])
+            self._by_bucket = np.argsort(found, kind="stable"), ends
+        return self._by_bucket
 
     def put(self, rows: np.ndarray, records: np.ndarray) -> None:
         """Records to their rows; as bytes, which takes an eighth of the time."""
