@@ -72,16 +72,17 @@ def _numbers_of(values: Array) -> Array | float:
     return values if one is None else float(one[0])
 
 
-def put_arrays(
-    slots: Sequence[Slot], records: Array, prefix: str, arrays: Sequence[Arrays]
-) -> None:
+def fields_from(
+    slots: Sequence[Slot], arrays: Sequence[Arrays], prefix: str
+) -> Iterator[tuple[str, Array]]:
+    """Arrays under the names that the fields of records have."""
     for slot, array in zip(slots, arrays, strict=True):
         name = f"{prefix}{slot.name}"
         if isinstance(array, tuple):
-            records[f"{name}__n"] = array[0]
-            records[name][:, : slot.most] = array[1]
+            yield f"{name}__n", array[0]
+            yield name, array[1]
         else:
-            records[name] = array
+            yield name, array
 
 
 def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
@@ -240,39 +241,59 @@ def _load_record(kind: CompiledKind, record: Record) -> None:
 
 
 def _load_block(kind: CompiledKind, frame: Frame) -> None:
-    """As records of their own at first: so each row of the table is met once."""
-    program, table = kind.program, kind.table
+    """As records of their own at first, some at once: so each row of the table is met once."""
+    table = kind.table
+    fields = _fields_in(kind, frame)
     names, bounds, codes = names_in(frame.column("key"), frame.count)
-    records = np.repeat(table.default, frame.count)
-    records["version"] = _numbers(frame, "version")
-    records["updated"] = _numbers(frame, "updated")
-    state = tuple(program.state.values())
-    put_arrays(state, records, "f_", columns_of(frame, kind.schema, state))
-    for number, timer in enumerate(program.timers):
-        _load_timer(kind, frame, records, number, timer.classes)
     found = table.place(names, bounds)[codes]
     for row in kind.aside.keys() & set(found.tolist()) if kind.aside else ():
         kind.put_aside(row, None)
-    table.put(found, records)
+    blank = np.repeat(table.default, min(frame.count, _ROWS_AT_ONCE))
+    for first in range(0, frame.count, _ROWS_AT_ONCE):
+        own = slice(first, first + _ROWS_AT_ONCE)
+        records = blank[: frame.count - first]
+        for name, values in fields.items():
+            if isinstance(values, float):
+                records[name] = values
+            elif values.ndim == 1:
+                records[name] = values[own]
+            else:  # a text or list; a record may have more room than that
+                records[name][:, : values.shape[1]] = values[own]
+        table.put(found[own], records)
 
 
-def _load_timer(
-    kind: CompiledKind, frame: Frame, records: Array, number: int, classes: Sequence[type]
-) -> None:
+def _fields_in(kind: CompiledKind, frame: Frame) -> dict[str, Array | float]:
+    state = tuple(kind.program.state.values())
+    fields: dict[str, Array | float] = {
+        "version": _numbers(frame, "version"),
+        "updated": _numbers(frame, "updated"),
+        **dict(fields_from(state, columns_of(frame, kind.schema, state), "f_")),
+    }
+    timers = np.zeros(frame.count, np.int64)
+    for number, timer in enumerate(kind.program.timers):
+        own = _timer_fields(kind, frame, number, timer.classes)
+        timers += np.asarray(own[f"t{number}_due"]) != 0.0
+        fields |= own
+    return {**fields, "timers": timers}
+
+
+def _timer_fields(
+    kind: CompiledKind, frame: Frame, number: int, classes: Sequence[type]
+) -> dict[str, Array | float]:
     id_of = kind.codebook.id_of
-    due = _numbers(frame, f"t.{number}.due")
-    records[f"t{number}_due"] = due
-    records[f"t{number}_period"] = _numbers(frame, f"t.{number}.period")
+    fields: dict[str, Array | float] = {
+        f"t{number}_due": _numbers(frame, f"t.{number}.due"),
+        f"t{number}_period": _numbers(frame, f"t.{number}.period"),
+    }
     if len(classes) > 1:
         order = {id_of(cls): which for which, cls in enumerate(classes)}
         events = frame.values(f"t.{number}.event") or []
-        records[f"t{number}_event"] = [order[cast(int, event)] for event in events]
+        fields[f"t{number}_event"] = np.array([order[cast(int, event)] for event in events])
     for which, cls in enumerate(classes):
         slots = kind.program.slots(cls)
-        payload = timer_frame(frame, number, id_of(cls))
-        arrays = columns_of(payload, id_of(cls), slots)
-        put_arrays(slots, records, f"t{number}_{which}_", arrays)
-    records["timers"] += due != 0.0
+        arrays = columns_of(timer_frame(frame, number, id_of(cls)), id_of(cls), slots)
+        fields |= fields_from(slots, arrays, f"t{number}_{which}_")
+    return fields
 
 
 def _numbers(frame: Frame, name: str) -> Array | float:
