@@ -80,7 +80,10 @@ def titled(title: str, text: str, words: str = "") -> str:
 
 def _machine(document: dict[str, Any]) -> str:
     it = document["machine"]
-    lengths = ", ".join(f"{part} {seconds:g}" for part, seconds in document["seconds"].items())
+    lengths = ", ".join(
+        f"{part} {' or '.join(f'{seconds:g}' for seconds in each)}"
+        for part, each in document["seconds"].items()
+    )
     short = ", a quick run: not for comparison" if document["quick"] else ""
     return (
         f"Measured {document['date']}{short}: {it['cores']} cores ({it['processor']}), kernel "

@@ -218,7 +218,8 @@ def main() -> None:
         for part in wanted.part or (QUICK_PARTS if wanted.quick else PARTS):
             parts[part]()
             if part in bench.seconds:
-                bench.document["seconds"][part] = bench.seconds[part]
+                lengths = bench.document["seconds"]
+                lengths[part] = sorted({*lengths.get(part, ()), bench.seconds[part]})
         bench.save()
     if wanted.publish and "instructions" in bench.document:
         version = bench.document["machine"]["holdfast"]

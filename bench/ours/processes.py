@@ -21,6 +21,8 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.launching import Launcher
 
 RETAIN_BYTES = 256 * 1024 * 1024  # per inbox: small enough that retention has work in a minute
+# Per inbox. A commit writes every agent it changes once: of a million, the more events the better.
+BACKLOG_EVENTS = 8_000_000
 WARM_KEYS = 64  # agents outside of the stream, so many that every partition has one
 
 

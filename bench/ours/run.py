@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.oracle import Outcome
-from bench.ours.processes import RETAIN_BYTES, Counters, Producers, Workers, told
+from bench.ours.processes import BACKLOG_EVENTS, RETAIN_BYTES, Counters, Producers, Workers, told
 from bench.ours.producing import Spec
 from bench.ours.reading import outcome_of
 from bench.program import fleet
@@ -40,7 +40,8 @@ class Run:
 
     @property
     def url(self) -> str:
-        return f"sqlite:{self.folder / 'data'}?retain_bytes={RETAIN_BYTES}"
+        options = f"retain_bytes={RETAIN_BYTES}&backlog_events_max={BACKLOG_EVENTS}"
+        return f"sqlite:{self.folder / 'data'}?{options}"
 
     def counters(self) -> Counters:
         return Counters(self.folder / "counters", self.producers * self.workload.threads)

@@ -16,7 +16,7 @@ LATENCY = {"samples": 5000.0, "p50_ms": 1.25, "p99_ms": 4.5, "p999_ms": 9.0, "ma
 def document(*results: Result, **more: Any) -> dict[str, Any]:
     return {
         "quick": False,
-        "seconds": {"throughput": 60.0},
+        "seconds": {"throughput": [60.0], "growth": [15.0, 60.0]},
         "date": "2000-01-02",
         "machine": {
             "cores": 2,
@@ -80,7 +80,7 @@ def test_a_whole_run_becomes_tables_and_plots(tmp_path: Path) -> None:
     )
     assert (tmp_path / "BENCHMARKS.md").read_text("utf-8") == f"{BEGIN}\n\n{text}\n\n{END}\n"
     for line in (
-        "A sync of the disk took 0.5 ms. Seconds of a run: throughput 60.",
+        "A sync of the disk took 0.5 ms. Seconds of a run: throughput 60, growth 15 or 60.",
         f"| {OURS} | the log | the state | the actions | a thing |",
         f"| {OURS} | 2 workers | 450,000 | 410,000 | 2.25 |",
         f"| {FLINK} | parallelism 1 | 200,000 |  | 1.00 |",

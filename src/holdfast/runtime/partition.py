@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVENTS_PER_COMMIT_MAX = 65_536
 COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
-EVENTS_PER_AGENT = 2  # a commit may take so many per compiled agent, if that is more
+EVENTS_PER_AGENT = 8  # a commit may take so many per compiled agent, if that is more
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LETTERS_LOGGED = 10  # per commit; all of them are stored

@@ -41,7 +41,7 @@ ROTATE_SECONDS = 0.2  # how long upkeep waits for its turn: it comes again
 # Frames are read at once until there are so many bytes; more if many events are asked for.
 BYTES_PER_READ_USUAL = 32 * 1024 * 1024
 BYTES_PER_EVENT = 64
-BYTES_PER_READ_MAX = 128 * 1024 * 1024
+BYTES_PER_READ_MAX = 256 * 1024 * 1024
 # A sealed segment this old is checkpointed, which writes it once more; under a load that fills the
 # retention sooner, none ever is.
 SETTLED_SECONDS = 60.0
