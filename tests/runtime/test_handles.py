@@ -190,6 +190,21 @@ def test_what_one_partition_has_refused_for_good_may_be_sent_again() -> None:
         assert [live.state(Clock, key).ticks for key in keys] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    "rows", [[Tick()], [5], [()], [(Clock, "c-1", 5)], [(Clock, "no key", Tick())]]
+)
+def test_rows_that_are_none_are_refused_and_forgotten(rows: list[object]) -> None:
+    """Nothing of them was stored, so no later send is held against them."""
+    engine = MemoryEngine("clocks", 1)
+    with Live(fleet, engine, Embedded(fleet, engine)) as live:
+        with pytest.raises(UsageError):
+            live.send_many(rows)  # type: ignore[arg-type]
+        live.send(Clock, "c-1", Tick())
+        live.send_many([(Clock, "c-1", Tick())])
+        live.settle()
+        assert live.state(Clock, "c-1").ticks == 2
+
+
 def test_dedupe_rows_do_not_make_segments(tmp_path: Path) -> None:
     """A segment begins with all dedupe rows: it must not count as full because of them."""
     from holdfast.engine.port import Limits

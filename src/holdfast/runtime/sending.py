@@ -14,8 +14,8 @@ from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import shortened
-from holdfast.runtime.columns import need_numpy
+from holdfast.model.keys import plain_text, shortened
+from holdfast.runtime.columns import EVENT_TIME_END, need_numpy
 from holdfast.runtime.routing import Router, Share
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
@@ -124,13 +124,16 @@ class Courier(Generic[R]):
         if not len(batch):
             return Receipt(())
         check_count(len(batch))
+        check_timeout(timeout)
         if first_seq is not None:
             check_numbers(first_seq + len(batch) - 1, None, None)  # else a part would be refused
         name, first, own = self._number(batch, source, first_seq, timeout)
         positions: dict[int, int] = {}
         repeats = 0
+        made: list[tuple[int, Parcel]] = []
         try:
-            for partition, parcel in parcels(name, first):
+            made = parcels(name, first)
+            for partition, parcel in made:
                 repeats += parcel.frame.count
                 for number, taken in self._router.append(partition, parcel, timeout):
                     if asks and not taken.new:
@@ -138,7 +141,8 @@ class Courier(Generic[R]):
                     positions[number] = max(taken.next, positions.get(number, 0))
                     repeats -= taken.new
         except HoldfastError:  # also one that does not pass by itself: somebody may see to it
-            if own and not asks:  # a question that is asked again is another one
+            # What could not even be made is stored nowhere; a question asked again is another one.
+            if made and own and not asks:
                 self._remember(batch, first)
             raise
         finally:
@@ -163,7 +167,7 @@ class Courier(Generic[R]):
                     f"source {source!r} without a sequence number: give seq=… or first_seq=…, "
                     "or leave the source out and the handle numbers by itself"
                 )
-            return source, first_seq, False
+            return plain_text(source), first_seq, False
         if first_seq is not None:
             raise UsageError("a sequence number without a source: give source=… too")
         world = self._router.world
@@ -332,9 +336,14 @@ def check_numbers(seq: object, previous: object, event_time: object) -> None:
         if number is not None and not (whole and 0 <= number <= SEQ_MAX):  # type: ignore[operator]
             raise UsageError(f"{name} cannot be {shortened(number)}: give 0 to {SEQ_MAX}")
     if event_time is not None and not (
-        isinstance(event_time, (int, float)) and abs(event_time) < 1e300
+        isinstance(event_time, (int, float)) and abs(event_time) < EVENT_TIME_END
     ):
         raise UsageError(f"event_time cannot be {shortened(event_time)}: give seconds as a number")
+
+
+def check_timeout(timeout: object) -> None:
+    if not (isinstance(timeout, (int, float)) and timeout >= 0):
+        raise UsageError(f"timeout cannot be {shortened(timeout)}: give seconds as a number")
 
 
 def check_source(source: str) -> None:
