@@ -10,6 +10,9 @@ from holdfast import Agent, Context, Event, Fleet, on
 from holdfast.model.keys import Layout
 from holdfast.runtime import partition as partition_module
 from holdfast.runtime.gathering import GATHER_SECONDS, PAUSE_SECONDS, pause
+from holdfast.runtime.partition import Partition
+from holdfast.stepping.commit import Commit
+from holdfast.stepping.inputs import Inputs
 from tests.runtime.semantics import opened
 
 
@@ -75,3 +78,41 @@ def test_a_partition_that_has_become_idle_slows_nobody(
             world.live.send(Clock, other, Tick())
             world.worker.turn(slept.append)
         assert slept == [0.01]
+
+
+def test_nobody_waits_while_more_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that took as many as it may does not pause, also while that bound still grows."""
+    monkeypatch.setattr(partition_module, "pause", lambda *_: 0.01)
+    monkeypatch.setattr(partition_module, "EVENTS_PER_COMMIT_MAX", 100)
+    with opened(Fleet("clocks", agents=[Clock]), "memory", tmp_path) as world:
+        world.run()
+        world.worker.partitions[0]._events_max = 10
+        slept: list[float] = []
+        world.live.send_many([(Clock, f"c-{n}", Tick()) for n in range(25)])
+        world.worker.turn(slept.append)
+        assert slept == []
+        world.worker.turn(slept.append)
+        assert slept == [0.01]
+
+
+def test_what_was_too_large_for_a_commit_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folding it costs as much as if it were kept, and then all states are loaded again."""
+    tried: list[int] = []
+    step = Partition._step
+
+    def counted(self: Partition, batch: list[Inputs], clock: float | None) -> Commit:
+        tried.append(sum(map(len, batch)))
+        return step(self, batch, clock)
+
+    monkeypatch.setattr(Partition, "_step", counted)
+    monkeypatch.setattr(partition_module, "EVENTS_PER_COMMIT_MAX", 256)
+    monkeypatch.setattr(partition_module, "COMMIT_BYTES_MAX", 5_000)
+    with opened(Fleet("clocks", agents=[Clock]), "memory", tmp_path) as world:
+        for _ in range(8):
+            world.live.send_many([(Clock, f"c-{n}", Tick()) for n in range(256)])
+        world.run()
+        assert max(tried) == 256
+        assert sorted(tried)[-2] <= 128
+        assert world.live.state(Clock, "c-7").ticks == 8

@@ -10,7 +10,7 @@ make the next commit large, and that the next pause, at any even load.
 from __future__ import annotations
 
 EVENTS_PER_SEND = 1_500  # of senders that gather themselves
-EVENTS_PER_AGENT = 4  # where a commit has more, each agent is written seldom enough
+EVENTS_PER_CHANGED_AGENT = 4  # where a commit has more, each is written seldom enough
 PAUSE_SECONDS = 0.01
 GATHER_SECONDS = 0.03  # where several sends came since the commit before
 
@@ -22,6 +22,6 @@ def pause(events: int, sends: int, agents: int, took: float) -> float:
     wait much longer. Where several sends came in one pause nobody does that, and it is twice as
     long.
     """
-    if events < EVENTS_PER_SEND * max(1, sends) or events > EVENTS_PER_AGENT * agents:
+    if events < EVENTS_PER_SEND * max(1, sends) or events > EVENTS_PER_CHANGED_AGENT * agents:
         return 0.0
     return min(GATHER_SECONDS, 2 * took) if sends > 1 else min(PAUSE_SECONDS, took)

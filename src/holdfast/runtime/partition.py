@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 EVENTS_PER_COMMIT_MAX = 65_536
 COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
-EVENTS_PER_AGENT = 8  # a commit may take so many per compiled agent, if that is more
+EVENTS_PER_AGENT_MAX = 8  # the same, of a large fleet, if that is more
+MESSAGES_MAX = 100_000  # where a commit had more, commits of a large fleet are as of others
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LETTERS_LOGGED = 10  # per commit; all of them are stored
@@ -58,6 +59,9 @@ class Partition:
         self._relay = Relay(engine, claim.incarnation)
         self._pending: Commit | None = None
         self._events_max = EVENTS_PER_COMMIT_MAX
+        self._too_many = 0  # events that made a commit too large, last time that happened
+        self._many_messages = False  # in some commit: all of them are in memory at once
+        self._more = False  # the newest commit took as many as it may: more waits already
         self.folding = False  # user code runs now
         self.pause_seconds = 0.0
         self._sends = 0  # that the newest commit took
@@ -96,8 +100,11 @@ class Partition:
     @property
     def _most_events(self) -> int:
         """A commit writes every agent it changed: a large fleet in a table takes larger steps."""
-        usual = COMPILED_PER_COMMIT_MAX if self.stepper.all_compiled else EVENTS_PER_COMMIT_MAX
-        return max(usual, EVENTS_PER_AGENT * self.stepper.rows)
+        most = EVENTS_PER_COMMIT_MAX
+        if self.stepper.all_compiled:
+            large = 0 if self._many_messages else EVENTS_PER_AGENT_MAX * self.stepper.rows
+            most = max(COMPILED_PER_COMMIT_MAX, large)
+        return max(1, min(most, self._too_many // 2)) if self._too_many else most
 
     @property
     def next_due(self) -> float | None:
@@ -147,9 +154,9 @@ class Partition:
         return moved
 
     def _pause_after(self, commit: Commit) -> float:
+        if self._more:
+            return 0.0
         events = commit.head.position - commit.before.position
-        if events >= self._events_max:
-            return 0.0  # more waits already
         agents = len(commit.records) + sum(block.count for block in commit.blocks)
         return pause(events, self._sends, agents, self._clock().uptime - self._instant.uptime)
 
@@ -174,6 +181,7 @@ class Partition:
         # when nothing waits, and until then the stamps of the frames do.
         commit = self._step(batch, None if batch or self.draining else now)
         if commit.size_bytes > COMMIT_BYTES_MAX and self._events_max > 1:
+            self._too_many = sum(map(len, batch))
             self._events_max = max(1, self._events_max // 16)
             self._relay.delivered = commit.relayed
             self._load()
@@ -209,6 +217,7 @@ class Partition:
     def _read(self) -> list[Inputs]:
         """What waits, from our position on, up to the first frame that newer code has to fold."""
         position = self.position
+        self._more = False
         if self._alone:
             return self._read_one(position)
         most = self._events_max
@@ -228,6 +237,7 @@ class Partition:
             batch.append(inputs)
             count += len(inputs)
             if count >= most:
+                self._more = True
                 break
         return batch
 
@@ -253,6 +263,7 @@ class Partition:
         self._pending = None
         self._engine.compact(self.claim, self.stepper.images)
         self._relay.add(commit.outgoing)
+        self._many_messages |= sum(out.count for out in commit.outgoing) > MESSAGES_MAX
         if commit.calls:
             self._called()
         for line in commit.logs:

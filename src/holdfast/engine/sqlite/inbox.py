@@ -188,6 +188,7 @@ class SqliteInbox:
         """The append has happened: that there can be no new segment is not its failure."""
         try:
             self._rotate(segment)
+            self._told = ""
         except TryAgain:
             pass  # the next append tries again
         except HoldfastError as trouble:
