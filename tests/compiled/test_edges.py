@@ -232,8 +232,8 @@ def test_a_block_has_the_same_bytes_however_many_rows_are_taken_at_once(
 ) -> None:
     """Also where some have a timer and others have cancelled it."""
     deltas = []
-    for rows in (storing._ROWS_AT_ONCE, 7):
-        monkeypatch.setattr(storing, "_ROWS_AT_ONCE", rows)
+    for size in (storing._BYTES_AT_ONCE, 1_000):  # a few rows
+        monkeypatch.setattr(storing, "_BYTES_AT_ONCE", size)
         twins = Twins(FLEET, kernels)
         events = [Do(5), Do(2), Tick(), Do(9, 1.0, 4)]
         twins.inbox.put([(Drone, f"d-{n}", events[n % 4]) for n in range(40)], 10.0)

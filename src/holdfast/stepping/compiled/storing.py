@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import CompiledKind
     from holdfast.stepping.compiled.table import Table
 
-# Some hundred kilobytes: they are still in the cache when their fields are taken out.
-_ROWS_AT_ONCE = 2_048
+_BYTES_AT_ONCE = 384 * 1024  # rows that are still in the cache when their fields are taken out
 _BITS = np.uint64(1) << np.arange(BUCKETS, dtype=np.uint64)
 
 
@@ -96,7 +95,7 @@ def names_of(table: Table, rows: Array, *, distinct: bool = False) -> Column:
 
 def block_of(kind: CompiledKind, rows: Array, updated: float | None = None) -> Block:
     """In the order of `rows`: a replay makes the same bytes, wherever its agents stand."""
-    fields = _taken(kind, rows, updated)
+    fields = _stored_fields(kind, rows, updated)
     program, id_of = kind.program, kind.codebook.id_of
     state = tuple(program.state.values())
     timers = []
@@ -129,7 +128,7 @@ def block_of(kind: CompiledKind, rows: Array, updated: float | None = None) -> B
     )
 
 
-def _taken(kind: CompiledKind, rows: Array, updated: float | None) -> dict[str, Array]:
+def _stored_fields(kind: CompiledKind, rows: Array, updated: float | None) -> dict[str, Array]:
     """What is stored of rows, each field as an array of its own; `updated` is noted before."""
     table = kind.table.rows
     empty = table[:0]
@@ -144,8 +143,7 @@ def _taken(kind: CompiledKind, rows: Array, updated: float | None) -> dict[str, 
         for name in kind.table.dtype.names or ()
         if name not in unstored
     }
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        own = slice(first, first + _ROWS_AT_ONCE)
+    for own in _parts(len(rows), table.itemsize):
         if updated is not None:
             table["updated"][rows[own]] = updated
         records = table.take(rows[own])  # twenty times as fast as an index
@@ -154,6 +152,11 @@ def _taken(kind: CompiledKind, rows: Array, updated: float | None) -> dict[str, 
         for name, values in fields.items():
             values[own] = records[name]
     return fields
+
+
+def _parts(count: int, row_bytes: int) -> Iterator[slice]:
+    most = max(1, _BYTES_AT_ONCE // row_bytes)
+    return (slice(first, min(count, first + most)) for first in range(0, count, most))
 
 
 def _clear_unset(records: Array, number: int, classes: int) -> None:
@@ -183,13 +186,14 @@ def committed(kind: CompiledKind, now: float) -> tuple[list[Cell], Block | None]
 
 def images(kind: CompiledKind, buckets: Iterable[int]) -> Iterator[tuple[int, Block | None]]:
     """All that blocks can hold of some buckets, as committed."""
-    order, ends = kind.table.by_bucket
+    order, begins = kind.table.by_bucket
+    aside = np.fromiter(kind.aside, np.int64, len(kind.aside))
     for bucket in sorted(buckets):
-        rows = order[ends[bucket] : ends[bucket + 1]]
+        rows = order[begins[bucket] : begins[bucket + 1]]
         # An agent may be stored and have taken no event: one that was paused, and let go.
         rows = rows[kind.table.rows["updated"][rows] > 0.0]
-        if kind.aside:
-            rows = rows[~np.isin(rows, list(kind.aside))]
+        if len(aside):
+            rows = rows[~np.isin(rows, aside)]
         yield bucket, block_of(kind, rows) if len(rows) else None
 
 
@@ -248,10 +252,10 @@ def _load_block(kind: CompiledKind, frame: Frame) -> None:
     found = table.place(names, bounds)[codes]
     for row in kind.aside.keys() & set(found.tolist()) if kind.aside else ():
         kind.put_aside(row, None)
-    blank = np.repeat(table.default, min(frame.count, _ROWS_AT_ONCE))
-    for first in range(0, frame.count, _ROWS_AT_ONCE):
-        own = slice(first, first + _ROWS_AT_ONCE)
-        records = blank[: frame.count - first]
+    parts = list(_parts(frame.count, table.default.itemsize))
+    blank = np.repeat(table.default, parts[0].stop if parts else 0)
+    for own in parts:
+        records = blank[: own.stop - own.start]
         for name, values in fields.items():
             if isinstance(values, float):
                 records[name] = values
@@ -299,8 +303,8 @@ def _timer_fields(
 def _numbers(frame: Frame, name: str) -> Array | float:
     """Of eight bytes each, or one for all."""
     column = frame.column(name)
-    if column.kind == "const":
-        return cast(float, frame.constant(name))
+    if column.kind == "const" and isinstance(one := frame.constant(name), float):
+        return one
     if column.kind not in ("f64", "i64") or len(column.data) != 8 * frame.count:
         raise DamagedData(f"column {name!r} is not of {frame.count} numbers")
     return np.frombuffer(column.data, "<f8" if column.kind == "f64" else "<i8")

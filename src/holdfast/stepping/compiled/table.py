@@ -93,9 +93,9 @@ class Table:
         """All rows, bucket by bucket, in each as they stand; and where each bucket begins."""
         if len(self._by_bucket[0]) < self.count:
             found = (self.slots // SLOTS_PER_BUCKET).astype(np.uint8)
-            ends = np.zeros(BUCKETS + 1, np.int64)
-            np.cumsum(np.bincount(found, minlength=BUCKETS), out=ends[1:])
-            self._by_bucket = np.argsort(found, kind="stable"), ends
+            begins = np.zeros(BUCKETS + 1, np.int64)
+            np.cumsum(np.bincount(found, minlength=BUCKETS), out=begins[1:])
+            self._by_bucket = np.argsort(found, kind="stable"), begins
         return self._by_bucket
 
     def put(self, rows: np.ndarray, records: np.ndarray) -> None:

@@ -190,6 +190,8 @@ def new_id(S, i, C):
     C[0][3] += 1
     made = room_for(C, len(C[7]))
     for k in range(len(C[7])):
+        if C[7][k] > 127:
+            raise Unusual  # these are bytes, and an id has letters: a class is called Gerät
         C[6][(made >> 32) + k] = 47 if C[7][k] == 0 else C[7][k]  # NUL in a seed is / in an id
     made = joined(C, joined(C, made, key_text(C, i)), letter(C, 47))
     made = joined(C, joined(C, made, digits(C, S[i].version)), letter(C, 47))
