@@ -12,8 +12,8 @@ import pytest
 from holdfast import DefinitionError, Fleet
 
 PRELUDE = """\
-import functools, math, numpy, statistics, time
-from enum import Enum
+import functools, math, msgspec, numpy, statistics, time
+from enum import Enum, IntFlag
 from typing import Annotated
 from holdfast import Action, Agent, Context, Event, on
 from holdfast import Length, Width
@@ -42,6 +42,10 @@ def spread(*numbers: int) -> int:
 def wrapped(n: int) -> int:
     return 2
 TABLE = {1: 2}
+class Bits(IntFlag):
+    A = 1
+    B = 2
+BOTH = Bits.A | Bits.B
 """
 AGENT = """\
 class Drone(Agent, compiled=True):
@@ -119,6 +123,7 @@ REFUSALS = [
     Refusal("self.x = self.xs[:2][0]", "a slice of a list cannot be compiled"),
     Refusal("self.s = self.s[::2]", "a slice with a step cannot be compiled"),
     Refusal("self.x = self.xs[self.x]", "an index that is float cannot be compiled"),
+    Refusal("self.flag = self.n in (1, 2) == True", "a comparison behind `in` cannot be compiled"),
     # Names and kinds.
     Refusal("self.n = k\nk = 1", "k may have no value here", -2),
     Refusal("if self.flag:\n    k = 1\nself.n = k", "k may have no value here: give it one above"),
@@ -140,6 +145,11 @@ REFUSALS = [
     Refusal("self.xs = self.ys = []", "a list made here: only [a, b] or list"),
     Refusal("self.xs = [1.0, 2.0, 3.0, 4.0, 5.0]", "this list is longer than the 4 that fit"),
     Refusal("self.xs = event.xs\nself.xs.append(1.0)", "write list(…)", -2),
+    Refusal(
+        "self.xs = event.xs\nself.ys = event.xs",
+        "event.xs becomes self.xs and self.ys: write list(event.xs)",
+    ),
+    Refusal("self.flag = BOTH == Bits.A", "is no member of Bits: use an int"),
     Refusal("event.xs.append(1.0)", "only lists of the agent can be changed"),
     Refusal("for x in self.xs:\n    self.xs = []", "becomes another list inside a loop over it"),
     Refusal("for x in self.xs:\n    self.reset()", "reset changes self.xs while this line uses it"),
@@ -220,6 +230,15 @@ def test_what_cannot_be_compiled_says_where_and_what_to_do(
         ("best: int | None = None", "Drone.best has no fixed width"),
         ("table: dict[str, int] = {}", "Drone.table has no fixed width"),
         ("big: Annotated[str, Width(5000)] = ''", "a compiled field holds 1 to 1024"),
+        ("x: float = msgspec.field(default_factory=lambda: 0)", "with the default 0: write 0.0"),
+        (
+            "name: Annotated[str, Width(2)] = msgspec.field(default_factory=lambda: 'abc')",
+            "Drone.name has a default of 3, 2 is the most: shorten it",
+        ),
+        (
+            "path: Annotated[list[int], Length(1)] = msgspec.field(default_factory=lambda: [1, 2])",
+            "Drone.path has a default of 2, 1 is the most: shorten it",
+        ),
     ],
 )
 def test_a_field_without_a_fixed_width_is_named_with_its_line(
@@ -236,6 +255,30 @@ def test_guards_only_look(tmp_path: Path) -> None:
         "    @on\n", "    @on(when=lambda self, event: self.push() > 0)\n"
     )
     assert "a guard may only look" in refusal_of(source + "        pass\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("guard", "says"),
+    [
+        ("lambda self, event, least=3: event.n > least", "has 3 parameters and gets 2: write a"),
+        ("functools.partial(max, 1)", "partial is not a plain function: write it as one"),
+    ],
+)
+def test_guards_are_plain_functions(guard: str, says: str, tmp_path: Path) -> None:
+    source = PRELUDE + AGENT.replace("    @on\n", f"    @on(when={guard})\n") + "        pass\n"
+    message = refusal_of(source, tmp_path)
+    assert message.startswith(f"{tmp_path / 'drones.py'}:")
+    assert says in message
+
+
+@pytest.mark.parametrize("branches", [70, 400])
+def test_too_many_branches_are_told(branches: int, tmp_path: Path) -> None:
+    """Each elif is inside the one before, in Python's own tree too."""
+    lines = "".join(
+        f"        elif event.n == {n}:\n            self.n = {n}\n" for n in range(branches)
+    )
+    source = PRELUDE + AGENT + "        if event.n < 0:\n            pass\n" + lines
+    assert "move some into a function of their own" in refusal_of(source, tmp_path)
 
 
 def test_code_that_is_no_file_cannot_be_compiled() -> None:

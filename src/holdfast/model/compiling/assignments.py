@@ -138,7 +138,7 @@ class Assignments:
             if value.kind.item != kind.item:
                 raise CannotCompile(f"{value.kind} does not fit into {name}, which is {kind}")
             if value.field:
-                function.borrows.setdefault(name, line)
+                function.borrows.setdefault((name, value.field), line)
             self._replaced(Value(room, kind, None, "", f"self.{name}"))
             function.say(f"{room}__n = put_list({room}, {kind.most}, {value.code}, {value.count})")
         else:

@@ -182,6 +182,8 @@ class Expressions:
         both = isinstance(node.op, ast.And)
         found = first.code if first.kind == BOOL else self.function.keep(first.code)
         for each in node.values[1:]:
+            if first.kind == BOOL and found == ("False" if both else "True"):
+                break  # the rest may not even make sense: isinstance(event, A) and event.of_a
             with self.function.aside() as lines:
                 other = self.value(each)
             if other.kind != first.kind:
@@ -229,6 +231,8 @@ class Expressions:
         for operator, comparator in zip(node.ops, node.comparators, strict=True):
             with self.function.aside() as lines:
                 if isinstance(operator, ast.In | ast.NotIn):
+                    if comparator is not node.comparators[-1]:
+                        self.refuse(node, "a comparison behind `in` cannot be compiled: use `and`")
                     test, right = self._membership(operator, left, comparator)
                 else:
                     right = self.value(comparator)
@@ -262,12 +266,18 @@ class Expressions:
     def _choices(self, node: ast.expr) -> list[Value] | None:
         """What stands to choose from in `in (a, b)`, or in a constant of that form."""
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            return [self.value(each) for each in node.elts]
+            return [self._computed(self.value(each)) for each in node.elts]
         if isinstance(node, ast.Name | ast.Attribute) and not self._is_field(node):
             found = self.meaning(node)
             if isinstance(found, Thing) and isinstance(found.object, tuple | frozenset):
                 return [self.as_value(Thing(each), node) for each in found.object]
         return None
+
+    def _computed(self, found: Value) -> Value:
+        """Now, whether it will be looked at or not: it may raise."""
+        if found.constant is not None or found.kind.name == "list":
+            return found
+        return Value(self.function.keep(found.code), found.kind)
 
     def _is_field(self, node: ast.expr) -> bool:
         with self.function.aside():

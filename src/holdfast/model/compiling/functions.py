@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from holdfast.model.compiling.program import Program
 
 
+_BLOCKS_MAX = 60  # inside each other. Python's own bound is 100, and expressions take some too
+
+
 class NotKnownYet(Exception):
     """A name that a later line of the module defines: the class is lowered with its fleet."""
 
@@ -46,7 +49,8 @@ class Function:
         # What it does, with all it calls, to the lists of the agent and to the agent at all.
         self.replaces: set[str] = set()  # lists that become another list
         self.changes: set[str] = set()  # lists that are changed in place
-        self.borrows: dict[str, int] = {}  # lists that become the event's very list, and where
+        # Lists that become the event's very list, which one, and where.
+        self.borrows: dict[tuple[str, str], int] = {}
         self.acts = False
         self.used: set[str] = set()  # lists that the statement at hand has looked at
         self.copied: set[str] = set()  # lists that it has asked for a copy of
@@ -58,6 +62,11 @@ class Function:
         self._tree = tree_of(function)
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]
+        if len(names) != len(arguments):
+            raise CannotCompile(
+                f"{function.__name__} has {len(names)} parameters and gets {len(arguments)}: "
+                f"write a function of {len(arguments)}"
+            )
         self.arguments = dict(zip(names, arguments, strict=True))
         given = {name: each for name, each in self.arguments.items() if isinstance(each, Value)}
         self.kinds: dict[str, Kind] = {name: each.kind for name, each in given.items()}
@@ -102,6 +111,11 @@ class Function:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """The lines of an inner block."""
+        if self._depth == _BLOCKS_MAX:
+            raise CannotCompile(
+                f"more than {_BLOCKS_MAX} blocks inside each other, and each elif is inside the "
+                "one before: move some into a function of their own"
+            )
         self._depth += 1
         before = len(self.lines)
         yield

@@ -119,8 +119,13 @@ def _check_names(cls: type, slots: Iterable[Slot]) -> None:
 def _part(cls: type, slot: Slot, field: msgspec.structs.FieldInfo) -> Part:
     kind = _kind(slot, field.type)
     default = field.default
-    if field.default_factory is not msgspec.NODEFAULT and slot.kind == "list":
+    if field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
+    if isinstance(default, (str, list)) and kind.wide and len(default) > slot.most:
+        raise NoLayout(
+            f"{cls.__name__}.{slot.name} has a default of {len(default)}, {slot.most} is the most: "
+            f"shorten it"
+        )
     for each in default if isinstance(default, list) else [default]:
         if FLOAT in (kind, kind.item) and type(each) is int:
             # Until it is stored it would be a whole number in the interpreter.

@@ -4,7 +4,8 @@ loop that folds. How its arrays are laid out is told in `program`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from types import FunctionType
+from typing import TYPE_CHECKING
 
 from holdfast.model.compiling.kinds import BOOL, CannotCompile
 from holdfast.model.compiling.values import Ctx, Given, Meaning, Self
@@ -12,8 +13,7 @@ from holdfast.model.context import HOPS_MAX, TIMERS_PER_AGENT_MAX
 from holdfast.model.layout import Slot
 
 if TYPE_CHECKING:
-    from types import FunctionType
-
+    from holdfast.model.compiling.functions import Function
     from holdfast.model.compiling.program import Output, Program
     from holdfast.model.event import Event
     from holdfast.model.handlers import Handler
@@ -173,14 +173,8 @@ def _candidates(
         if each.when is not None:
             lines.append(f"{indent}if {_guard(program, each, given[:2])}:")
             inner = indent + "    "
-        lowered = program.helper(cast("FunctionType", each.function), given, each.place.line)
-        for name, line in lowered.borrows.items():
-            if f"self.{name}" in lowered.changes:
-                raise CannotCompile(
-                    f"self.{name} becomes the event's own list and is changed: write list(…)",
-                    line,
-                    each.place.file,
-                )
+        lowered = program.helper(_plain(each.function, each), given, each.place.line)
+        _check_borrowed(lowered, each)
         lines += [
             f"{inner}S[i].version += 1",
             f"{inner}{lowered.name}(S, i, C, E, j)",
@@ -189,8 +183,34 @@ def _candidates(
     return lines
 
 
+def _plain(function: object, handler: Handler) -> FunctionType:
+    if isinstance(function, FunctionType):
+        return function
+    place = handler.place
+    name = getattr(function, "__name__", type(function).__name__)
+    raise CannotCompile(f"{name} is not a plain function: write it as one", place.line, place.file)
+
+
+def _check_borrowed(lowered: Function, handler: Handler) -> None:
+    """In the interpreter it is one list until the commit, whoever changes it."""
+    lent: dict[str, str] = {}
+    for (name, source), line in lowered.borrows.items():
+        if f"self.{name}" in lowered.changes:
+            raise CannotCompile(
+                f"self.{name} becomes the event's own list and is changed: write list(…)",
+                line,
+                handler.place.file,
+            )
+        if lent.setdefault(source, name) != name:
+            raise CannotCompile(
+                f"{source} becomes self.{lent[source]} and self.{name}: write list({source})",
+                line,
+                handler.place.file,
+            )
+
+
 def _guard(program: Program, handler: Handler, given: Sequence[Meaning]) -> str:
-    lowered = program.helper(cast("FunctionType", handler.when), given, handler.place.line)
+    lowered = program.helper(_plain(handler.when, handler), given, handler.place.line)
     place = handler.place
     if lowered.acts:
         raise CannotCompile(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from types import CodeType, FunctionType
 from typing import TypeAlias
 
@@ -34,17 +33,24 @@ def _read(function: FunctionType, code: CodeType) -> Body:
             f"the source of {function.__name__} is not at hand: put it into a file",
             code.co_firstlineno,
         ) from None
-    text = textwrap.dedent("".join(lines))
+    text = "".join(lines)
     if function.__name__ == "<lambda>":
         return _lambda(code, text, first)
     try:
-        found = ast.parse(text).body[0]
+        found = _statement(text)
     except SyntaxError:
         found = ast.Pass()
     if not isinstance(found, ast.FunctionDef) or _yields(found):
         raise CannotCompile(f"{function.__name__} is not a plain function: write it as one", first)
-    ast.increment_lineno(found, first - 1)
+    ast.increment_lineno(found, first - 2)
     return found
+
+
+def _statement(text: str) -> ast.stmt:
+    """Below a line of its own, so that nothing has to be moved to the left: not what stands inside
+    a text of several lines."""
+    block = ast.parse(f"if True:\n{text}" if text[:1].isspace() else f"\n{text}").body[0]
+    return block.body[0] if isinstance(block, ast.If) else block
 
 
 def _yields(tree: ast.FunctionDef) -> bool:
@@ -67,15 +73,20 @@ def _lambda(code: CodeType, text: str, first: int) -> ast.Lambda:
 
 
 def _same(node: ast.Lambda, code: CodeType) -> bool:
-    compiled = compile(ast.fix_missing_locations(ast.Expression(node)), "", "eval")
-    return any(
-        isinstance(each, CodeType)
-        and each.co_varnames == code.co_varnames
-        and set(each.co_names) == {*code.co_names, *code.co_freevars}
-        and _constants(each) == _constants(code)
-        and (each.co_code == code.co_code or bool(code.co_freevars))
-        for each in compiled.co_consts
-    )
+    """Compiled inside a function that has its free variables, it is the same to the last step."""
+    free = [ast.arg(name) for name in code.co_freevars]
+    none = ast.arguments([], free, None, [], [], None, [])
+    around = ast.Expression(ast.Lambda(none, node))
+    outer = _code_in(compile(ast.fix_missing_locations(around), "", "eval"))
+    inner = _code_in(outer)
+    return all(
+        getattr(inner, name) == getattr(code, name)
+        for name in ("co_code", "co_names", "co_varnames", "co_freevars")
+    ) and _constants(inner) == _constants(code)
+
+
+def _code_in(code: CodeType) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType))
 
 
 def _constants(code: CodeType) -> list[str]:

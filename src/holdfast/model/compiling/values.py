@@ -79,6 +79,8 @@ def constant(value: object, program: Program) -> Value | None:
     """A value of Python that is known now, as code; None if it is no such value."""
     if isinstance(value, Enum):
         members = list(type(value))
+        if value not in members:  # flags that were put together, or none
+            raise CannotCompile(f"{value!r} is no member of {type(value).__name__}: use an int")
         return Value(str(members.index(value)), Kind("enum", type(value)), value)
     if type(value) is bool:
         return Value(repr(value), BOOL, value)
