@@ -28,11 +28,18 @@ FIXED = {
     "size of the arguments of one call, bytes": "ARGUMENTS_BYTES_MAX",
     "hops of a message": "HOPS_MAX",
     "characters of a text, items of a list of a compiled agent": "WIDTH_MAX",
+    "blocks inside each other in a handler of a compiled agent": "_BLOCKS_MAX",
     "classes that one compiled agent class makes": "OUTPUTS_MAX",
     "classes of events that one compiled agent class handles, of agents it sends to": "CLASSES_MAX",
     "events one agent holds (deferred or paused)": "HELD_PER_AGENT_MAX",
+    "refused sends without a source that are known again when they are repeated, per handle": (
+        "UNFINISHED_SENDS"
+    ),
     "events in one commit": "EVENTS_PER_COMMIT_MAX",
     "events in one commit, where all agents are compiled": "COMPILED_PER_COMMIT_MAX",
+    "events in one commit per agent, where all are compiled, if that is more": (
+        "EVENTS_PER_AGENT_MAX"
+    ),
     "timers fired in one commit": "FIRED_PER_COMMIT_MAX",
     "size of one commit, bytes": "COMMIT_BYTES_MAX",
     "time one event may run, seconds": "EVENT_SECONDS_MAX",
@@ -69,6 +76,7 @@ INNER = {
     "IDLE_SECONDS_MAX",
     "NAME_BYTES_MAX",
     "OBJECT_BYTES_MAX",
+    "MESSAGES_MAX",
     "MESSAGE_BYTES_MAX",
     "REASONS_MAX",
     "WAL_BYTES_MAX",

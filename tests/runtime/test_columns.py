@@ -57,6 +57,10 @@ class Unused(Event):
     x: float
 
 
+class Long(Event):
+    text: Annotated[str, Width(5)] = msgspec.field(default_factory=lambda: "nine char")
+
+
 class Cart(Agent):
     moves: int = 0
     ticks: int = 0
@@ -76,6 +80,9 @@ class Cart(Agent):
     @on
     def free(self, event: Free, ctx: Context) -> None:
         self.moves += 1
+
+    @on
+    def long(self, event: Long, ctx: Context) -> None: ...
 
     @on
     def named(self, event: Named, ctx: Context) -> None:
@@ -200,6 +207,9 @@ def test_keys_select_and_repeat() -> None:
             (numpy.array([0.5]), "integer"),
             (3, r"write keys\[\[3\]\]"),
             ([[0], [1]], "2 dimensions"),
+            ([[0], [1, 2]], "give an array of integers, or a slice"),
+            (slice(None, None, 0), "give an array of integers, or a slice"),
+            (slice("a", "c"), "give an array of integers, or a slice"),
         ):
             with pytest.raises(UsageError, match=message):
                 keys[wrong]  # type: ignore[index]
@@ -462,6 +472,60 @@ MISTAKES: dict[str, tuple[Callable[[Live, Any], object], str]] = {
     "uneven lists": (
         lambda live, keys: live.send_columns(Cart, Move, keys, x=[[1.0], [1.0, 2.0]] * 4),
         "expected float, got list",
+    ),
+    "a column without a name": (
+        lambda live, keys: live.send_columns(Cart, Move, keys, numpy.zeros(8)),  # type: ignore[arg-type]
+        "columns go by name, as lat=array",
+    ),
+    "a masked value": (
+        lambda live, keys: live.send_columns(Cart, Move, keys, x=numpy.ma.masked),
+        "some of its values are masked: fill them",
+    ),
+    "a masked value of a masked array": (
+        lambda live, keys: live.send_columns(
+            Cart, Move, keys, x=numpy.ma.array(5.0, mask=True)
+        ),
+        "some of its values are masked: fill them",
+    ),
+    "masked records": (
+        lambda live, keys: live.send_columns(
+            Cart, Move, keys, x=numpy.ma.zeros(8, dtype=[("a", "f8")])
+        ),
+        "it is an array of records: give one field of it",
+    ),
+    "a time for a number": (
+        lambda live, keys: live.send_columns(
+            Cart, Move, keys, x=X, n=numpy.datetime64(5, "ns")
+        ),
+        "expected int, got datetime64",
+    ),
+    "times for numbers": (
+        lambda live, keys: live.send_columns(
+            Cart, Move, keys, x=[numpy.timedelta64(5, "ns")] * 8
+        ),
+        "expected float, got timedelta64",
+    ),
+    "a time of numpy": (
+        lambda live, keys: live.send_columns(
+            Cart, Tick, keys, event_time=numpy.datetime64(5, "ns")
+        ),
+        "'event_time'.*datetime64",
+    ),
+    "a time past the bound": (
+        lambda live, keys: live.send_columns(Cart, Tick, keys, event_time=1e300),
+        r"event_time cannot be 1e\+300",
+    ),
+    "no timeout": (
+        lambda live, keys: live.send_columns(Cart, Tick, keys, timeout=None),  # type: ignore[arg-type]
+        "timeout cannot be None: give seconds",
+    ),
+    "a default that does not fit": (
+        lambda live, keys: live.send_columns(Cart, Long, keys),
+        "Long: the default of 'text': a text of 9 characters is longer than 5",
+    ),
+    "one name as an array": (
+        lambda live, keys: live.keys(Cart, numpy.array("c-1")),
+        "give a list of names",
     ),
     "a generator": (
         lambda live, keys: live.send_columns(Cart, Move, keys, x=(1.0 for _ in KEYS)),

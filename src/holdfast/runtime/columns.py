@@ -21,6 +21,7 @@ from holdfast.stepping.arrays import array_of, check_code_points
 if TYPE_CHECKING:
     from holdfast.stepping.arrays import Array, Arrays
 
+EVENT_TIME_END = 1e300  # either way
 _WANTED = {
     "int": "integers of 64 bits, as .astype(numpy.int64) makes them",
     "float": "numbers",
@@ -70,8 +71,8 @@ def times_from(event_time: object, count: int) -> Array | None:
         return None
     given = _Given("send_columns", Slot("event_time", "float"), count)
     times = cast("Array", given.array(event_time))
-    if not numpy.isfinite(times).all():
-        wrong = times[~numpy.isfinite(times)][0]
+    if not (fits := numpy.abs(times) < EVENT_TIME_END).all():
+        wrong = times[~fits][0]
         raise UsageError(f"event_time cannot be {wrong}: give seconds as a number")
     return times
 
@@ -87,7 +88,10 @@ def _default(event: type[Event], slot: Slot) -> Arrays:
             f"{event.__name__} needs the column {slot.name!r}: give an array, or one value for "
             f"all rows"
         )
-    return array_of(slot, [msgspec.to_builtins(value)])
+    try:
+        return array_of(slot, [msgspec.to_builtins(value)])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{event.__name__}: the default of {slot.name!r}: {error}") from None
 
 
 def _broadcast(one: Arrays, count: int) -> Arrays:
@@ -113,11 +117,14 @@ class _Given:
         import numpy
 
         slot = self._slot
+        if isinstance(value, numpy.ndarray) and value.dtype.names:
+            raise self._refused("it is an array of records: give one field of it")
+        if isinstance(value, numpy.ma.MaskedArray) and value.mask.any():
+            raise self._refused("some of its values are masked: fill them")
         if not has_rows(value):
             if slot.kind == "list":
                 raise self._refused(f"it is {shortened(value)}: give one list per row")
-            plain = value.item() if isinstance(value, (numpy.generic, numpy.ndarray)) else value
-            return _broadcast(self._from_values([plain]), self._count)
+            return _broadcast(self._from_values([value]), self._count)
         rows = value if isinstance(value, (list, tuple)) else self._as_array(value)
         if len(rows) != self._count:
             told = f"it has {len(rows):,} values for {self._count:,} keys"
@@ -129,8 +136,6 @@ class _Given:
     def _as_array(self, value: object) -> Array:
         import numpy
 
-        if isinstance(value, numpy.ma.MaskedArray) and value.mask.any():
-            raise self._refused("some of its values are masked: fill them")
         try:
             found = numpy.asarray(value)
         except ValueError as error:
@@ -223,12 +228,13 @@ def has_rows(value: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A member as its value, a scalar or an array of numpy as Python's."""
+    """A member as its value, a scalar or an array of numpy as Python's; but no time, which would
+    become a number of some unit."""
     import numpy
 
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, (numpy.generic, numpy.ndarray)):
+    if isinstance(value, (numpy.generic, numpy.ndarray)) and value.dtype.kind not in "mM":
         return value.tolist()
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]

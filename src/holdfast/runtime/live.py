@@ -11,7 +11,7 @@ from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
-from holdfast.model.keys import check_key
+from holdfast.model.keys import check_key, shortened
 from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
@@ -117,6 +117,8 @@ class Live(Handle):
         left out has its default. Columns that are named like an option go into the dict `more`.
         Otherwise as `send_many`.
         """
+        if more is not None and not isinstance(more, Mapping):
+            raise UsageError(f"{shortened(more)} has no name: columns go by name, as lat=array")
         if twice := columns.keys() & (more or {}).keys():
             raise UsageError(f"column {min(twice)!r} is given twice: leave one out")
         given = {**(more or {}), **columns}

@@ -42,7 +42,7 @@ class Keys:
                 # An empty list would be one of floats.
                 indexes = numpy.array(indexes) if indexes else slice(0)
             chosen = self.codes[indexes]
-        except IndexError as error:
+        except (IndexError, ValueError, TypeError) as error:
             raise UsageError(
                 f"keys[…] of {len(self):,} keys: {error}; give an array of integers, or a slice"
             ) from None
@@ -81,7 +81,8 @@ class KeyTable:
 def prepare_keys(agent: type[Agent], names: Iterable[str]) -> Keys:
     import numpy
 
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+    single = isinstance(names, (str, bytes)) or getattr(names, "shape", None) == ()
+    if single or not isinstance(names, Iterable):
         raise UsageError(f"keys got {shortened(names)}: give a list of names")
     given = [plain_text(name) if isinstance(name, str) else name for name in names]
     for key in given:
