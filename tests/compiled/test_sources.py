@@ -85,4 +85,5 @@ def test_a_kernel_does_what_the_source_says(kernel_cache: Path) -> None:
         twins.inbox.put([(Gerät, f"g-{at % 2}", event)], 10.0 + at)
     twins.step(len(events))
     assert twins.compiled.states() == twins.plain.states()
-    assert len(twins.plain.letters) == 1  # 10 // 0, though 0 is in front of it
+    letters = [each for commit in twins.plain.commits for each in commit.letters]
+    assert len(letters) == 1  # 10 // 0, though 0 is in front of it

@@ -108,7 +108,7 @@ def test_what_was_too_large_for_a_commit_is_not_tried_again(
 
     monkeypatch.setattr(Partition, "_step", counted)
     monkeypatch.setattr(partition_module, "EVENTS_PER_COMMIT_MAX", 256)
-    monkeypatch.setattr(partition_module, "COMMIT_BYTES_MAX", 5_000)
+    monkeypatch.setattr(partition_module, "COMMIT_BYTES_MAX", 3_000)
     with opened(Fleet("clocks", agents=[Clock]), "memory", tmp_path) as world:
         for _ in range(8):
             world.live.send_many([(Clock, f"c-{n}", Tick()) for n in range(256)])

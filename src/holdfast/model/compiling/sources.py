@@ -49,8 +49,12 @@ def _read(function: FunctionType, code: CodeType) -> Body:
 def _statement(text: str) -> ast.stmt:
     """Below a line of its own, so that nothing has to be moved to the left: not what stands inside
     a text of several lines."""
-    block = ast.parse(f"if True:\n{text}" if text[:1].isspace() else f"\n{text}").body[0]
+    block = ast.parse(_below(text)).body[0]
     return block.body[0] if isinstance(block, ast.If) else block
+
+
+def _below(text: str) -> str:
+    return f"if True:\n{text}" if text[:1].isspace() else f"\n{text}"
 
 
 def _yields(tree: ast.FunctionDef) -> bool:
@@ -59,15 +63,17 @@ def _yields(tree: ast.FunctionDef) -> bool:
 
 def _lambda(code: CodeType, text: str, first: int) -> ast.Lambda:
     """The one in these lines that compiles to the same code: there may be several."""
-    text = text.strip()
-    for candidate in (text, f"{text}\ndef _(): ...", f"({text.rstrip(',')})", f"({text})"):
+    bare = text.strip()
+    decorated = f"{text.rstrip()}\n{text[: len(text) - len(text.lstrip())]}def _(): ..."
+    parts = f"\n({bare.rstrip(',')})", f"\n({bare})"
+    for candidate in (_below(text), _below(decorated), *parts):
         try:
             tree = ast.parse(candidate)
         except SyntaxError:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Lambda) and _same(node, code):
-                ast.increment_lineno(node, first - 1)
+                ast.increment_lineno(node, first - 2)
                 return node
     raise CannotCompile("the source of this lambda is not at hand: write it as a function", first)
 
