@@ -8,9 +8,10 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers.kafka import kafka
 from tests.servers.seaweed import s3_keys, seaweed
 
-__all__ = ["s3_keys", "seaweed"]  # fixtures for every test
+__all__ = ["kafka", "s3_keys", "seaweed"]  # fixtures for every test
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started as a background job: then programs under test would not hear a Ctrl-C either.
