@@ -37,9 +37,12 @@ class Run:
     columns: bool = False
     pinned: bool = False
     one_core: bool = False  # workers and producer share a core: nothing overlaps
+    engine: str = ""  # an engine URL; empty: SQLite, in the folder
 
     @property
     def url(self) -> str:
+        if self.engine:
+            return self.engine
         options = f"retain_bytes={RETAIN_BYTES}&backlog_events_max={BACKLOG_EVENTS}"
         return f"sqlite:{self.folder / 'data'}?{options}"
 

@@ -1,0 +1,1 @@
+"""Benchmarks with a real Kafka broker between producer and workers."""
