@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test soak sim-coverage demo bench bench-smoke wheel clean
+.PHONY: help setup lint format test soak chaos-kafka sim-coverage demo bench bench-smoke wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt tests/servers/requirements.txt
 	@$(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) install -c constraints.txt pip >&2
 	@$(PIP) install -c constraints.txt hatchling editables >&2
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,compiled,bench]' >&2
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,kafka,protobuf,compiled,bench]' >&2
 	@$(PIP) install --require-hashes --no-deps -r tests/servers/requirements.txt >&2
 	@touch $(STAMP)
 
@@ -62,6 +62,12 @@ MINUTES = 10
 
 soak: setup ## Simulate new seeds on all cores (MINUTES=10): simulated hours, faults by kind, failing seeds
 	@$(BIN)/holdfast simulate $(SIMULATED) --minutes '$(MINUTES)' --first "$$(date +%s)0000"
+
+# Faults on real brokers, workers and producers, seed after seed. SEED= repeats a run that failed.
+SEED =
+
+chaos-kafka: setup ## Kill, stop and cut off brokers and workers of a fleet on Kafka (MINUTES=10, SEED=…)
+	@$(BIN)/python -m tests.kafka.chaos --minutes '$(MINUTES)' $(if $(SEED),--seed '$(SEED)')
 
 sim-coverage: setup ## What simulation alone reaches of runtime/ and stepping/, file by file (150 seeds)
 	@$(BIN)/python -m coverage run --branch --data-file=.coverage-simulation \
@@ -102,5 +108,5 @@ wheel: setup ## Build the wheel into dist/, install it into a fresh environment,
 		echo "the wheel installs and runs: $$(cd dist && echo *.whl)"
 
 clean: ## Remove the environment, caches and built files (data directories stay)
-	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .servers
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -161,7 +161,7 @@ def test_a_wrong_script_changes_nothing(place: Path, script: str, parts: list[st
 def test_what_else_is_refused(place: Path) -> None:
     refused(migrate(place, "two.py", "--script", "none.py", code=2), "none.py: no such file")
     done = holdfast_here("migrate", "two.py", "--engine", "memory:", cwd=place, code=2)
-    refused(done, "memory:: keeps nothing")
+    refused(done, "memory: keeps nothing")
     done = holdfast_here("migrate", "two.py", "--data", "nowhere", cwd=place, code=2)
     refused(done, "nowhere: no fleet here")
     (place / "other.py").write_text(CARTS_2.replace("Cart(", "Wagon(").replace("[Cart]", "[Wagon]"))

@@ -116,9 +116,13 @@ def test_a_wrong_command_in_a_process_of_its_own(stored: Path, words: list[str],
 @pytest.mark.parametrize(
     ("url", "parts"),
     [
-        ("postgres:x", ["unknown engine 'postgres:x'", "use memory: or sqlite:PATH"]),
+        (
+            "postgres:x",
+            ["unknown engine 'postgres:x'", "use memory:, sqlite:PATH or kafka://host:port"],
+        ),
         ("data", ["unknown engine 'data'"]),
-        ("kafka://x", ["kafka: comes with a later release"]),
+        ("nats://x", ["nats: comes with a later release"]),
+        ("kafka://", ["is no broker: write kafka://host:port"]),
         ("sqlite:data?colour=red", ["unknown engine setting 'colour'"]),
         ("sqlite:nowhere", ["nowhere: no fleet here", "holdfast run"]),
         ("sqlite:fleet.py", ["fleet.py: is a file"]),

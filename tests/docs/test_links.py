@@ -44,7 +44,8 @@ def missing_files(text: str) -> list[str]:
             folders = [ROOT, SOURCE]
         for name in _FILE.findall(line):
             known = [folder / name for folder in folders if (folder / name).exists()]
-            folders += [path if path.is_dir() else path.parent for path in known]
+            places = (path if path.is_dir() else path.parent for path in known)
+            folders += [place for place in dict.fromkeys(places) if place not in folders]
             if not known and name not in EXAMPLES:
                 found.append(f"{number}: no {name}")
     return found

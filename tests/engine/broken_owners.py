@@ -129,7 +129,9 @@ class Mute(Sound):
 
     capabilities = dataclasses.replace(MemoryEngine.capabilities, several_processes=True)
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         return super().assignments(wanted, generation)
 
 

@@ -47,8 +47,10 @@ class Shut(Sound):
     def open_intake(self, claim: Claim) -> None:
         pass
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
-        for number in wanted:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
+        for number in wanted or ():
             closed = self._partitions[number].closed
             yield from super().assignments([number], generation)
             self._partitions[number].closed = closed

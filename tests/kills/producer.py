@@ -19,7 +19,7 @@ from tests.kills import swarm
 from tests.kills.script import Row, rows
 
 REWIND_ROWS_MAX = 600
-ROWS_PER_SECOND = 600.0
+ROWS_PER_SECOND = float(os.environ.get("SWARM_ROWS_PER_SECOND", "600"))
 BATCHES = (1, 2, 20, 60, 200)
 
 

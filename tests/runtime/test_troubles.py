@@ -127,7 +127,9 @@ def test_a_send_waits_no_longer_for_the_lock_than_it_was_told(tmp_path: Path) ->
 class Suspicious(MemoryEngine):
     """Grants its partition as after deaths: fold one by one, the first event is condemned."""
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         for change in super().assignments(wanted, generation):
             assert isinstance(change, Granted)
             old = change.claim

@@ -66,7 +66,9 @@ class RecordedEngine(MemoryEngine):
         """The worker is gone: whoever comes next claims everything."""
         self._granted.clear()
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         for change in super().assignments(wanted, generation):
             assert isinstance(change, Granted)
             claim = replace(change.claim, alone=self.grants_alone)

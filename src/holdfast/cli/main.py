@@ -49,6 +49,7 @@ COMMANDS = {
     "replay": Entry("holdfast.cli.replaying:replay", "Fold history again, and compare."),
     "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
+    "lag": Entry("holdfast.cli.lagging:lag", "Show what waits in each partition."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
     "export": Entry(

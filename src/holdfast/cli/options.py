@@ -24,7 +24,8 @@ def engine_option(command: Command) -> Command:
         envvar="HOLDFAST_ENGINE",
         metavar="URL",
         show_envvar=True,
-        help=f"Where the data is: sqlite:PATH, or memory: for `run`. Default {DEFAULT_URL}.",
+        help="Where the data is: sqlite:PATH, kafka://host:port[/PREFIX], or memory: for `run`. "
+        f"Default {DEFAULT_URL}.",
     )
     @click.option("--data", metavar="PATH", help="Short for --engine sqlite:PATH.")
     @functools.wraps(command)

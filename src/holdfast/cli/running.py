@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import Sequence
 from types import FrameType
 
 import click
@@ -11,12 +12,13 @@ import click
 from holdfast.blob.urls import open_blob
 from holdfast.cli.folding import fold_standard_input
 from holdfast.cli.options import engine_option
+from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.engine.urls import DEFAULT_URL, open_engine, parse
+from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
 from holdfast.errors import NotYet, OutdatedCode, UsageError
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
-from holdfast.runtime.calling.bell import has_open_calls
+from holdfast.runtime.calling.bell import left_open
 from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
@@ -24,6 +26,7 @@ from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
 from holdfast.runtime.snapshots.snapshotter import PACE
 from holdfast.runtime.snapshots.store import default_store
+from holdfast.runtime.sourcing.starting import SourceOptions
 
 
 @click.command()
@@ -58,6 +61,19 @@ from holdfast.runtime.snapshots.store import default_store
     show_default=True,
     help="How much may be lost with the disk.",
 )
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="TOPIC=AGENT[/EVENT]",
+    help="Take the events of a Kafka topic, keyed by agent; :json, :msgpack or "
+    ":protobuf(FILE.desc,MESSAGE) and @earliest or @latest may follow. Can be repeated.",
+)
+@click.option(
+    "--source-brokers",
+    metavar="HOST:PORT",
+    help="Where those topics are, if not where the data is.",
+)
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
@@ -71,6 +87,8 @@ def run(
     snapshot_seconds: float,
     archive: str | None,
     archive_seconds: float,
+    sources: tuple[str, ...],
+    source_brokers: str | None,
     pin: bool,
     port: int | None,
 ) -> None:
@@ -89,16 +107,19 @@ def run(
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
+        if sources:
+            raise UsageError("memory: lives in one process: --source needs sqlite: or kafka:")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
         return
     helpers = []
     if archive is not None:
         open_blob(archive).close()  # a mistake in the URL is told before anything is made
         helpers.append(_shipper(url, archive, archive_seconds))
-    if snapshots != "none":
+    if snapshots != "none" and parse(url).scheme == "sqlite":
         store = snapshots or archive or default_store(parse(url).root)
         helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, pin)
+    options = SourceOptions(sources, source_brokers)
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin)
 
 
 def _shipper(url: str, archive: str, seconds: float) -> Helper:
@@ -120,29 +141,38 @@ def _supervise(
     memory_max: int,
     archive: str | None,
     helpers: list[Helper],
+    sources: SourceOptions,
     pin: bool,
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
+    covert = hidden(url)
+    helpers = [*helpers, *sources.helpers(fleet, covert)]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
-        assert isinstance(engine, SqliteEngine)
-        engine.holder.acquire()
-        numbers = engine.catalog.layout.numbers
+        if isinstance(engine, SqliteEngine):
+            engine.holder.acquire()
+        numbers: Sequence[int] = engine.catalog.layout.numbers
         count = len(numbers)
         if partitions not in (None, count):
-            raise _other_partitions(engine, reference, url, partitions)
+            raise _other_partitions(count, reference, url, partitions)
+        if engine.capabilities.assigns:
+            numbers = range(workers)  # each gets what the engine assigns to it
         _check_fit(fleet, engine)
         check_archive(engine, archive)
-        calls = bool(fleet.calls) or has_open_calls(engine)
-        launcher = Launcher(reference, url, workers, numbers, memory_max, calls, helpers, pin=pin)
+        calls = bool(fleet.calls) or left_open(engine)
+        launcher = Launcher(
+            reference, covert, workers, numbers, memory_max, calls, helpers, pin=pin
+        )
 
         def stop(number: int, frame: FrameType | None) -> None:
             launcher.stop()
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        click.echo(_start_line(fleet, url, count, min(workers, count)))
+        at_work = workers if engine.capabilities.assigns else min(workers, count)
+        shown = url if parse(url).kafka is None else place_of(url)
+        click.echo(_start_line(fleet, shown, count, at_work))
         launcher.run()
         finish_archive(engine, archive)
         click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")
@@ -150,21 +180,23 @@ def _supervise(
         engine.close()
 
 
-def _other_partitions(
-    engine: SqliteEngine, reference: str, url: str, partitions: int | None
-) -> UsageError:
-    there = "" if url == DEFAULT_URL else f" --engine {url}"
+def _other_partitions(count: int, reference: str, url: str, partitions: int | None) -> UsageError:
+    place = place_of(url)
+    shown = url if parse(url).kafka is None else place
+    there = "" if url == DEFAULT_URL else f" --engine {shown}"
     return UsageError(
-        f"{engine.root} has {len(engine.catalog.layout.numbers)} partitions, not {partitions}: "
+        f"{place} has {count} partitions, not {partitions}: "
         "leave --partitions out, or change the number with "
         f"`holdfast rescale {reference} --partitions {partitions}{there}`"
     )
 
 
-def _check_fit(fleet: Fleet, engine: SqliteEngine) -> None:
+def _check_fit(fleet: Fleet, engine: Engine) -> None:
     """What a worker would be refused for is said here, once, before any of them starts."""
     check_agents(fleet, engine)
     _, generation = agree(fleet, engine.catalog, states_in_use(engine))
+    if not isinstance(engine, SqliteEngine):
+        return  # a claim finds it out
     for number in engine.catalog.layout.numbers:
         stored = generation_of(engine.root, number)
         if stored > generation:

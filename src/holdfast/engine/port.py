@@ -68,8 +68,9 @@ class Capabilities:
 
     several_processes: bool  # other processes can append and read
     survives_exit: bool  # data outlives the process
-    refuses_at_append: bool  # dedupe happens in the appending transaction
+    refuses_at_append: bool  # an append dedupes, refuses, stamps and gives positions
     delivers_messages: bool  # messages go out inside the commit; otherwise the runtime relays
+    assigns: bool = False  # the engine says who folds what; otherwise whoever wants it claims it
     rescales: bool = False  # the number of partitions can be changed
     captures: bool = False  # the whole fleet can be captured while it runs, and planted anew
 
@@ -108,7 +109,10 @@ class Parcel:
 
 
 class Taken(NamedTuple):
-    """Where a parcel's events went: positions before `next` include them all, repeats too."""
+    """Where a parcel's events went: positions before `next` include them all, repeats too.
+
+    Where an append does not decide, `next` is known to `View.position_of` only.
+    """
 
     next: int
     new: int  # how many were not repeats
@@ -152,6 +156,9 @@ class View(Protocol):
     def head(self) -> Head: ...
     def inbox_next(self) -> int: ...
     def inbox_first(self) -> int: ...  # older events are past retention
+    def position_of(self, following: int) -> int | None:
+        """For `Taken.next` the position that it stands for; None while nobody can know."""
+
     def record(self, agent: str, key: str) -> Record | None: ...
     def records(self, agent: str | None = None) -> Iterator[Record]: ...
     def frames(self, first: int, most: int) -> list[StoredFrame]: ...  # as `read` gives them
@@ -215,9 +222,12 @@ class Engine(Protocol):
         It ends with the frame that reaches `events_max`, at the latest.
         """
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         """Changes in what this process may fold; called often, cheap when nothing changed.
 
+        None wants what the engine assigns to this process; only with the capability `assigns`.
         A grant is a new claim with a higher epoch. Of several who claim, one can commit. Who was
         fenced is told once and does not claim again. Busy where the owner leaves no moment for it:
         call again. `generation` is how new the caller's classes are; OutdatedCode where newer ones
@@ -284,6 +294,9 @@ class Engine(Protocol):
         """
 
     def view(self, partition: int) -> View: ...
+
+    def folds_here(self, partition: int) -> bool:
+        """Whether the calls of its agents are for this machine to run."""
 
     def wait(self, seconds: float) -> None:
         """Sleep until something was appended to a partition granted here, or `seconds` passed.

@@ -1,13 +1,16 @@
-"""From an engine URL to an engine: `memory:`, `sqlite:PATH?name=value&…`."""
+"""From an engine URL to an engine: `memory:`, `sqlite:PATH?name=value&…`, `kafka://host:port`."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.kafka.settings import OURS, KafkaSettings, is_ours, parse_kafka
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
@@ -15,7 +18,9 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.errors import NotYet, UsageError
 
 DEFAULT_URL = "sqlite:./holdfast-data"
-_LATER = ("kafka", "nats", "redis", "http", "https")
+_LATER = ("nats", "redis", "http", "https")
+_HIDDEN = "env:"
+_KNOWN = "memory:, sqlite:PATH or kafka://host:port"
 
 
 class EngineUrl(NamedTuple):
@@ -23,32 +28,74 @@ class EngineUrl(NamedTuple):
     path: str
     partitions: int | None
     limits: Limits
+    kafka: KafkaSettings | None = None
 
     @property
     def root(self) -> Path:
         return Path(self.path or DEFAULT_URL.partition(":")[2])
 
 
+def hidden(url: str, name: str = "HOLDFAST_HIDDEN_URL") -> str:
+    """A URL that may have a password in it, for processes we start: lists of processes are public.
+
+    Their environment is not; `parse` finds it there.
+    """
+    if parse(url).kafka is None:
+        return url
+    os.environ[name] = _shown(url)
+    return f"{_HIDDEN}{name}"
+
+
+def _shown(url: str) -> str:
+    return os.environ.get(url.removeprefix(_HIDDEN), "") if url.startswith(_HIDDEN) else url
+
+
 def parse(url: str) -> EngineUrl:
+    url = _shown(url)
     scheme, colon, rest = url.partition(":")
     if scheme in _LATER and colon:
-        raise NotYet(f"{scheme}: comes with a later release: this one has memory: and sqlite:PATH")
-    if not colon or scheme not in ("memory", "sqlite"):
-        raise UsageError(f"unknown engine {url!r}: use memory: or sqlite:PATH")
+        raise NotYet(f"{scheme}: comes with a later release: this one has {_KNOWN}")
+    if not colon or scheme not in ("memory", "sqlite", "kafka"):
+        shown = f"{scheme}:…" if "@" in url else url  # there may be a password in it
+        raise UsageError(f"unknown engine {shown!r}: use {_KNOWN}")
     path, _, query = rest.partition("?")
+    if scheme == "kafka":
+        partitions, limits = _settings(query, is_ours, OURS)
+        # Without its path, which may have a password in it.
+        return EngineUrl(scheme, "", partitions, limits, parse_kafka(url, partitions, limits))
     partitions, limits = _settings(query)
     return EngineUrl(scheme, path, partitions, limits)
 
 
-def _settings(query: str) -> tuple[int | None, Limits]:
+def place_of(url: str) -> str:
+    """For messages: where the data is, without secrets."""
+    wanted = parse(url)
+    return wanted.kafka.place if wanted.kafka is not None else str(wanted.root)
+
+
+def for_worker(url: str, number: int) -> str:
+    """The URL for one of several workers: it finds what it kept before under its name."""
+    if parse(url).kafka is None:
+        return url
+    url = _shown(url)
+    named = f"{url}{'&' if '?' in url else '?'}instance=w{number}"
+    return hidden(named, f"HOLDFAST_HIDDEN_URL_{number}")
+
+
+def _settings(
+    query: str, others: Callable[[str], bool] = lambda name: False, more: Sequence[str] = ()
+) -> tuple[int | None, Limits]:
+    """`others` are settings that somebody else reads, `more` the names of those."""
     usual = dataclasses.asdict(Limits())
     kinds: dict[str, type[int] | type[float]] = {n: type(v) for n, v in usual.items()}
     partitions: int | None = None
     values: dict[str, int | float] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
+        if others(name):
+            continue
         kind = int if name == "partitions" else kinds.get(name)
         if kind is None:
-            known = ", ".join(["partitions", *sorted(kinds)])
+            known = ", ".join(["partitions", *sorted([*kinds, *more])])
             raise UsageError(f"unknown engine setting {name!r}: known are {known}")
         try:
             value = kind(text)
@@ -77,6 +124,10 @@ def open_engine(
             raise UsageError("memory: lives in one process only: open it with fleet.open")
         partitions = wanted.partitions or create_partitions or 1
         return MemoryEngine(fleet, partitions, wanted.limits, faults=faults)
+    if wanted.kafka is not None:
+        from holdfast.engine.kafka.opening import open_kafka  # its library is an extra
+
+        return open_kafka(wanted.kafka, fleet, wanted.partitions or create_partitions, faults)
     check_root(wanted.root)
     if not SqliteCatalog.exists(wanted.root):
         if create_partitions is None or fleet is None:

@@ -53,6 +53,11 @@ class Checkup:
     def __init__(self, url: str) -> None:
         self._url = url
         wanted = parse(url)
+        if wanted.kafka is not None:
+            raise UsageError(
+                f"{wanted.kafka.place}: doctor examines directories: `holdfast lag` says what "
+                "waits, and the tools of Kafka how the brokers are"
+            )
         if wanted.scheme != "sqlite":
             raise UsageError(f"{url}: lives in one process only, so there is nothing to examine")
         self.root: Path = wanted.root

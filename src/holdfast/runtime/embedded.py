@@ -39,7 +39,7 @@ class Embedded:
                 parts.callback(archiver.stop)
             self._caller = CallerThread(fleet, engine)
             parts.callback(self._caller.stop)
-            numbers = engine.catalog.layout.numbers
+            numbers = None if engine.capabilities.assigns else engine.catalog.layout.numbers
             self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
             self._worker.tick()  # claim here, so that what is wrong is the caller's exception
             parts.callback(keep_house(engine).stop)

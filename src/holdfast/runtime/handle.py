@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from holdfast.engine.port import Engine, Parcel
+from holdfast.engine.port import Engine, Parcel, View
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
 from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
@@ -154,10 +155,10 @@ class Handle:
         deadline = self._world.monotonic() + timeout
         for partition, following in receipt.positions:
             view = self._engine.view(partition)
-            if self._poll(lambda v=view, f=following: v.head().position >= f, deadline) is None:  # type: ignore[misc]
+            if self._poll(partial(_is_folded, view, following), deadline) is None:
                 raise TimedOut(
                     f"partition {partition} has folded up to {view.head().position}, not "
-                    f"{following}, after {timeout:g} s{self._reasons()}"
+                    f"{view.position_of(following)}, after {timeout:g} s{self._reasons()}"
                 )
 
     def settle(self, *, timeout: float = 60.0) -> None:
@@ -202,7 +203,7 @@ class Handle:
     def _answer_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> Answer:
         partition, following = receipt.positions[0]
         view = self._engine.view(partition)
-        answer = self._poll(lambda: view.answer(following - 1), deadline)
+        answer = self._poll(partial(_answer_before, view, following), deadline)
         if answer is None:
             raise TimedOut(f"{who} did not answer within {timeout:g} s{self._reasons()}")
         if answer.status != "reply":
@@ -249,3 +250,13 @@ class Handle:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _is_folded(view: View, following: int) -> bool:
+    position = view.position_of(following)
+    return position is not None and view.head().position >= position
+
+
+def _answer_before(view: View, following: int) -> Answer | None:
+    position = view.position_of(following)
+    return None if position is None else view.answer(position - 1)

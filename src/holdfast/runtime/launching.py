@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from holdfast.engine.urls import for_worker
 from holdfast.runtime.calling.bell import new_bell
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
@@ -113,7 +114,8 @@ class Launcher:
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
-        arguments = [*self._arguments, ",".join(map(str, partitions))]
+        fleet, url, memory = self._arguments
+        arguments = [fleet, for_worker(url, number), memory, ",".join(map(str, partitions))]
         child = Child("holdfast.runtime.process", arguments, self._bell)
         if self._cores:
             with suppress(ProcessLookupError):  # it has ended already: the supervisor will see

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.engine.port import Claim, Engine, Granted, no_images
-from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import open_engine
 from holdfast.errors import HoldfastError, SchemaError, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import shortened
 from holdfast.model.schema import Kind, RowReader, Schema, UntypedReader
+from holdfast.runtime.alone import hold_alone
 from holdfast.runtime.loading import line_of, module_from_file
 from holdfast.runtime.schemas import check_classes, register, states_in_use
 from holdfast.runtime.untyped import check_fields
@@ -80,9 +80,7 @@ def migrate(
     """
     engine = open_engine(url, fleet.name)
     try:
-        if not isinstance(engine, SqliteEngine):
-            raise UsageError(f"{url}: keeps nothing that could be migrated")
-        engine.holder.acquire()
+        hold_alone(engine, url, "migrated")
         kinds: tuple[Kind, ...] = ("event", "action", *(() if script else ("state",)))
         stored = engine.catalog.schemas()
         check_classes(fleet, stored, fleet.schemas(), states_in_use(engine), kinds)

@@ -63,6 +63,7 @@ class Partition:
         self._many_messages = False  # in some commit: all of them are in memory at once
         self._more = False  # the newest commit took as many as it may: more waits already
         self.folding = False  # user code runs now
+        self.committing_since: float | None = None
         self.pause_seconds = 0.0
         self._sends = 0  # that the newest commit took
         self.draining = False  # a rescaling waits: timers are left to the partitions to come
@@ -259,10 +260,15 @@ class Partition:
             return read_inputs(stored, self._codebook)
 
     def _commit(self, commit: Commit) -> None:
-        self._engine.commit([(self.claim, commit)])
+        self.committing_since = self._clock().uptime
+        try:
+            self._engine.commit([(self.claim, commit)])
+        finally:
+            self.committing_since = None
         self._pending = None
         self._engine.compact(self.claim, self.stepper.images)
-        self._relay.add(commit.outgoing)
+        if not self._engine.capabilities.delivers_messages:
+            self._relay.add(commit.outgoing)
         self._many_messages |= sum(out.count for out in commit.outgoing) > MESSAGES_MAX
         if commit.calls:
             self._called()

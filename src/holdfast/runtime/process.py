@@ -16,7 +16,7 @@ from functools import partial
 
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
-from holdfast.runtime.calling.bell import has_open_calls, ring
+from holdfast.runtime.calling.bell import left_open, ring
 from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.loading import load_fleet
@@ -26,13 +26,15 @@ from holdfast.runtime.supervisor import EXIT_FENCED
 from holdfast.runtime.worker import Worker
 
 EVENT_SECONDS_MAX = 2.0  # one event that runs longer than this is an endless loop
+COMMIT_SECONDS_MAX = 45.0  # far beyond what any takes that does not hang
 EXIT_STUCK = 6
 
 _log = logging.getLogger("holdfast.worker")
 
 
 class Watch:
-    """Over user code that does not return: it ends this process, and a successor finds out why."""
+    """Over what does not return: it ends this process. If it was user code, a successor finds out
+    which event it was."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -40,6 +42,9 @@ class Watch:
         self._since = time.monotonic()
 
     def look(self) -> None:
+        if self._worker.committing_seconds() > COMMIT_SECONDS_MAX:
+            _log.error("a commit has run for %g s: ending this worker", COMMIT_SECONDS_MAX)
+            os._exit(EXIT_STUCK)
         progress = self._worker.progress()
         if progress is None or progress != self._seen:
             self._seen, self._since = progress, time.monotonic()
@@ -58,7 +63,8 @@ def run(
     fleet = load_fleet(fleet_reference)
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
     called = partial(ring, int(bell)) if bell else _nobody_listens
-    worker = Worker(fleet, engine, [int(n) for n in partitions.split(",")], called=called)
+    wanted = None if engine.capabilities.assigns else [int(n) for n in partitions.split(",")]
+    worker = Worker(fleet, engine, wanted, called=called)
     heart.watch = Watch(worker).look
     # Agents live long and our batches make no cycles: a full collection every few commits would
     # only stop the fold. Cycles of the user's making are still found, more rarely.
@@ -66,7 +72,7 @@ def run(
     gc.set_threshold(100_000, 20, 100)
     keep_freed_memory()
     housekeeper = keep_house(engine)
-    if has_open_calls(engine):
+    if left_open(engine):
         called()  # whoever committed them may have died before it could ring
     _loop(worker, engine)
     housekeeper.stop()

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.port import Claim, Engine
-from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Fenced, HoldfastError, Rescaling, TimedOut, UsageError
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.alone import hold_alone
 from holdfast.runtime.repeating import keep_house
 from holdfast.runtime.schemas import check_agents
 from holdfast.runtime.worker import Worker
@@ -155,9 +155,7 @@ def rescale(
     """Rescale data that nobody folds. Producers may be connected: they wait for a moment."""
     engine = open_engine(url, fleet.name, faults=faults)
     try:
-        if not isinstance(engine, SqliteEngine):
-            raise UsageError(f"{url} keeps nothing that could be rescaled: give sqlite:PATH")
-        engine.holder.acquire()
+        hold_alone(engine, url, "rescaled")
         job = Rescale(fleet, engine, partitions, clock)
         housekeeper = keep_house(engine)  # so that a long drain does not fill the disk
         try:

@@ -27,14 +27,17 @@ class Worker:
         self,
         fleet: FleetModel,
         engine: Engine,
-        wanted: Sequence[int],
+        wanted: Sequence[int] | None,
         clock: Clock = system_clock,
         called: Callable[[], None] = lambda: None,
     ) -> None:
-        """`called` is told when calls were committed, so that whoever runs them need not look."""
+        """`called` is told when calls were committed, so that whoever runs them need not look.
+
+        With None wanted, the engine says which partitions this worker has.
+        """
         self._fleet = fleet
         self._engine = engine
-        self._wanted = list(wanted)
+        self._wanted = None if wanted is None else list(wanted)
         self._clock = clock
         self._called = called
         self._codebook, self._generation = agree(fleet, engine.catalog, states_in_use(engine))
@@ -79,8 +82,13 @@ class Worker:
                     self._called,
                     self._kernels,
                 )
+                if self._engine.capabilities.assigns and self._has_calls(claim.partition):
+                    self._called()  # whoever committed them may have died before it could say so
             else:
                 self.partitions.pop(change.partition, None)
+
+    def _has_calls(self, partition: int) -> bool:
+        return bool(self._engine.view(partition).calls(0, 1))
 
     def _note(self, partition: int, trouble: str | None) -> None:
         if trouble is None:
@@ -96,6 +104,12 @@ class Worker:
         if due is None:
             return IDLE_SECONDS_MAX
         return min(IDLE_SECONDS_MAX, max(0.0, due - self._clock().wall))
+
+    def committing_seconds(self) -> float:
+        """How long a commit has been under way."""
+        begun = [p.committing_since for p in list(self.partitions.values())]
+        since = min((each for each in begun if each is not None), default=None)
+        return 0.0 if since is None else self._clock().uptime - since
 
     def progress(self) -> object:
         """What user code is at, or None. The same value for long means an endless loop."""

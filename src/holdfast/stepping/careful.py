@@ -67,7 +67,9 @@ class CarefulFold:
                     position if inputs.asks else -1,
                 )
                 cell = self._cell(inputs.agents[i], key)
-                if inputs.calls is None or self._close(cell, inputs.calls[i], held.event):
+                if inputs.refused:
+                    self._bury(cell, held, inputs.refused, "")
+                elif inputs.calls is None or self._close(cell, inputs.calls[i], held.event):
                     self.deliver(cell, held)
             self.position = position + 1
 

@@ -32,7 +32,7 @@ class NeedsCare(Exception):
 def fits(kinds: dict[str, Kind], inputs: Inputs) -> bool:
     """Whether a frame may run here: asks, commands, replies and agents that defer or expire may
     not."""
-    if inputs.asks or inputs.commands is not None or inputs.calls is not None:
+    if inputs.asks or inputs.refused or inputs.commands is not None or inputs.calls is not None:
         return False
     names = {inputs.agent} if inputs.agent is not None else set(inputs.agents)
     return all(name in kinds and kinds[name].simple for name in names)

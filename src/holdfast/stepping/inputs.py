@@ -100,6 +100,12 @@ class Inputs:
         return self._rows.frame
 
     @property
+    def refused(self) -> str:
+        """Why these may not run: found when the inbox was read, too late to tell who sent them."""
+        frame = self._rows.frame
+        return "" if frame is None else cast(str, frame.constant("refused", ""))
+
+    @property
     def all_events(self) -> list[Event]:
         """Of the whole frame, where this is a part of one."""
         return self._rows.events

@@ -120,8 +120,10 @@ class MemoryEngine:
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
         return self._part(partition).frames(position, events_max)
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
-        for number in wanted:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
+        for number in wanted or ():
             with self._turn(number, APPEND_SECONDS):
                 if number in self._granted:
                     continue
@@ -278,6 +280,9 @@ class MemoryEngine:
 
     def view(self, partition: int) -> MemoryPartition:
         return self._part(partition)
+
+    def folds_here(self, partition: int) -> bool:
+        return True
 
     def wait(self, seconds: float) -> None:
         with self._changed:

@@ -120,6 +120,9 @@ class MemoryPartition:
         with self.whole:
             return self.next
 
+    def position_of(self, following: int) -> int:
+        return following
+
     def inbox_first(self) -> int:
         with self.whole:
             return self.inbox[0].first if self.inbox else self.next

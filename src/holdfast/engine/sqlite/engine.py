@@ -114,13 +114,15 @@ class SqliteEngine:
             raise damaged(folder, f"events {position} to {frames[0].first} are missing")
         return frames
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         """Whoever is told to want a partition claims it; who was fenced never claims again."""
         self._check_open()
         for number in sorted(self._revoked & self._claims.keys()):
             del self._claims[number]
             yield Revoked(number)
-        for number in wanted:
+        for number in wanted or ():
             if number not in self._claims and number not in self._revoked:
                 owned = SqliteState(folder_of(self.root, number), self._faults)
                 try:
@@ -282,6 +284,9 @@ class SqliteEngine:
                 inbox = self._inbox_unlocked(partition)
                 view = self._views[partition] = SqliteView(folder_of(self.root, partition), inbox)
             return view
+
+    def folds_here(self, partition: int) -> bool:
+        return True
 
     def _inbox(self, partition: int) -> SqliteInbox:
         with self._lock:

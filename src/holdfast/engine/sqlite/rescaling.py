@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -33,6 +33,7 @@ from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.standing import begin_state
 from holdfast.engine.sqlite.state import PUT_UNDONE, SqliteState, call_row, undone_row
 from holdfast.engine.sqlite.view import SqliteView
+from holdfast.engine.stamping import Instant
 from holdfast.errors import HoldfastError
 from holdfast.model.keys import Layout
 from holdfast.stepping.blocks import Block, bucket_of, records_in, split_block
@@ -72,7 +73,11 @@ def rescale(
         made: list[Path] = []
         try:
             with explained(root):
-                _make_children(root, parents, before, after, made, sources_max)
+                stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
+                for folder in make_children(
+                    root, parents, before, after, stamp, sources_max, fresh_incarnation
+                ):
+                    made.append(folder)
             catalog.switch(after, faults)
         except BaseException:
             catalog.settle()  # if this fails nobody knows, and nothing may be removed
@@ -102,17 +107,18 @@ def _check(layout: Layout, parents: Sequence[Parent]) -> None:
     inheritance.check_drained(views)
 
 
-def _make_children(
+def make_children(
     root: Path,
     parents: Sequence[Parent],
     before: Layout,
     after: Layout,
-    made: list[Path],
+    stamp: Instant,
     sources_max: int,
-) -> None:
+    incarnation_of: Callable[[int], str],
+) -> Iterator[Path]:
+    """Their folders, each named before anything is put there."""
     heads = [parent.view.head() for parent in parents]
     generation = max(parent.view.generation() for parent in parents)
-    stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
     dedupe = inheritance.union(parent.inbox.dedupe() for parent in parents)
     inheritance.check_sources(dedupe, sources_max)
     buried = [parent.view.letters() for parent in parents]
@@ -122,8 +128,8 @@ def _make_children(
     for number, parts in groupby(shares, key=itemgetter(0)):
         slots = after.slots_by_number[number]
         folder = make_folder(root, number)
-        made.append(folder)
-        incarnation = fresh_incarnation(number)
+        yield folder
+        incarnation = incarnation_of(number)
         segment.create_first(folder / "inbox", incarnation, stamp, dedupe.of(slots))
         letters = inheritance.letters_of(slots, buried)
         calls = inheritance.calls_of(slots, opened)

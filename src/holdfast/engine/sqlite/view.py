@@ -66,6 +66,9 @@ class SqliteView:
     def inbox_next(self) -> int:
         return self._inbox.head().next
 
+    def position_of(self, following: int) -> int:
+        return following
+
     def inbox_first(self) -> int:
         return self._inbox.first_position()
 

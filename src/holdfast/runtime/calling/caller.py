@@ -98,7 +98,8 @@ class Caller:
         now = self._clock()
         if now < self._look_after:
             return False
-        numbers = self._engine.catalog.layout.numbers
+        layout = self._engine.catalog.layout
+        numbers = [number for number in layout.numbers if self._engine.folds_here(number)]
         self._seen = {number: self._seen.get(number, 0) for number in numbers}
         found = 0
         for number in numbers:

@@ -8,7 +8,7 @@ import threading
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.calling.bell import has_open_calls, new_bell, ring
+from holdfast.runtime.calling.bell import left_open, new_bell, ring
 
 _log = logging.getLogger("holdfast.caller")
 
@@ -24,7 +24,7 @@ class CallerThread:
         self._starting = threading.Lock()
         self._stopping = False
         self.failure: BaseException | None = None
-        if has_open_calls(engine):
+        if left_open(engine):
             self.called()
 
     def called(self) -> None:

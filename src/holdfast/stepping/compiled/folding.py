@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 def fits(inputs: Inputs) -> bool:
-    """Whether a frame may run here: asks, commands and replies may not."""
-    return inputs.origin in ("external", "message") and not inputs.asks
+    """Whether a frame may run here: asks, commands, replies and what is refused may not."""
+    usual = inputs.origin in ("external", "message")
+    return usual and not inputs.asks and not inputs.refused
 
 
 def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:

@@ -40,15 +40,16 @@ class AppendConformance(Workbench):
     def test_order_of_append_is_order_of_positions(self) -> None:
         engine = self.engine()
         results = [append(engine, parcel([f"a{i}", f"b{i}"])) for i in range(20)]
-        assert [r.next for r in results] == list(range(2, 42, 2))
-        assert [r.new for r in results] == [2] * 20
+        for i, result in enumerate(results, start=1):
+            self.is_told(result, 2 * i, 2)
         assert inbox(engine) == [tag for i in range(20) for tag in (f"a{i}", f"b{i}")]
 
     @promise("Append all parcels in one transaction")
     def test_parcels_of_one_append_keep_their_order(self) -> None:
         engine = self.engine()
         results = engine.append(0, [parcel(["a", "b"]), parcel(["c"]), parcel(["d"])])
-        assert [taken(r).next for r in results] == [2, 3, 4]
+        for result, following, new in zip(results, (2, 3, 4), (2, 1, 1), strict=True):
+            self.is_told(result, following, new)
         assert inbox(engine) == ["a", "b", "c", "d"]
 
     def test_an_append_of_nothing_changes_nothing(self) -> None:
@@ -61,8 +62,9 @@ class AppendConformance(Workbench):
         engine = self.engine()
         empty = parcel([], source="gcs", seqs=range(0))
         first, nothing, last = engine.append(0, [parcel(["a"]), empty, parcel(["b"])])
-        assert (taken(first).next, taken(last).next) == (1, 2)
-        assert taken(nothing)[:2] == (1, 0)
+        self.is_told(first, 1, 1)
+        self.is_told(nothing, 1, 0)
+        self.is_told(last, 2, 1)
         assert inbox(engine) == ["a", "b"]
 
     @promise("`append` returns after its events are durable", "data outlives the process")
@@ -73,7 +75,8 @@ class AppendConformance(Workbench):
         append(engine, numbered("gcs", range(1, 4)))
         again = self.again(engine)
         assert inbox(again) == ["gcs.1", "gcs.2", "gcs.3"]
-        assert append(again, parcel(["next"])).next == 4
+        self.is_told(append(again, parcel(["next"])), 4, 1)
+        assert inbox(again, position=3) == ["next"]
 
     @promise("other processes can append and read")
     def test_several_handles_append_to_one_inbox(self) -> None:
@@ -222,6 +225,23 @@ class AppendConformance(Workbench):
         assert (partly.next, partly.new, partly.stamp) == (4, 1, clock.wall)
         assert append(engine, parcel([])) == Taken(4, 0, clock.wall)
 
+    @promise(
+        "Where an append does not decide, `next` is known",
+        "For `Taken.next` the position that it stands for",
+        "None while nobody can know",
+    )
+    def test_the_position_of_what_was_taken(self) -> None:
+        """Whoever waits until its events are folded knows a position in the end."""
+        engine = self.engine()
+        sizes = [(parcel(["a", "b"]), parcel(["c"])), (parcel(["d", "e", "f"]),)]
+        ends = [taken(each).next for one in sizes for each in engine.append(0, one)]
+        for handle in (engine, self.again(engine)):
+            view = handle.view(0)
+            found = [view.position_of(following) for following in ends]
+            assert found[-1] == 6
+            known = handle is engine or self.capabilities.refuses_at_append
+            assert found == [2, 3, 6] or not known, "a later one is as good for who came later"
+
     def test_names_of_any_kind_come_back_as_they_went(self) -> None:
         engine = self.engine()
         owner = Owner.of(engine)
@@ -251,4 +271,5 @@ class AppendConformance(Workbench):
             engine.maintain()
         again = self.again(engine)
         assert again.view(0).inbox_next() == 2
-        assert append(again, parcel(["c"])).next == 3
+        self.is_told(append(again, parcel(["c"])), 3, 1)
+        assert inbox(again, position=2) == ["c"]

@@ -23,6 +23,7 @@ class BoundConformance(Workbench):
     @promise("external sends past it: Backlog", "what is not external passes the bound")
     def test_backlog_refuses_the_outside_and_not_messages(self) -> None:
         """At the bound outside sends stop; messages go on, or two partitions could deadlock."""
+        self.needs("refuses_at_append")
         engine = self.engine(limits=Limits(backlog_events_max=10))
         owner = Owner.of(engine)
         append(engine, parcel([f"{i}" for i in range(10)]))
@@ -36,6 +37,7 @@ class BoundConformance(Workbench):
 
     @promise("Bounds, each with a defined refusal")
     def test_the_backlog_ends_exactly_at_its_bound(self) -> None:
+        self.needs("refuses_at_append")
         engine = self.engine(limits=Limits(backlog_events_max=10))
         append(engine, parcel([f"{i}" for i in range(9)]))
         tenth, eleventh, message = engine.append(
@@ -50,6 +52,7 @@ class BoundConformance(Workbench):
         assert engine.view(0).inbox_next() == 11
 
     def test_a_backlog_belongs_to_its_partition(self) -> None:
+        self.needs("refuses_at_append")
         engine = self.engine(partitions=2, limits=Limits(backlog_events_max=1))
         append(engine, parcel(["a"]), 0)
         assert isinstance(refusal(engine, parcel(["b"]), 0), Backlog)

@@ -8,7 +8,7 @@ from holdfast.engine.deaths import ALONE_EVENTS, ATTEMPTS_MAX
 from holdfast.engine.port import Granted, Revoked
 from holdfast.errors import Fenced, OutdatedCode
 from holdfast.testing.conformance.promises import promise
-from holdfast.testing.conformance.workbench import Owner, Workbench, append, parcel
+from holdfast.testing.conformance.workbench import Owner, Workbench, append, parcel, soon
 
 
 class ClaimConformance(Workbench):
@@ -81,6 +81,31 @@ class ClaimConformance(Workbench):
             list(self.again(engine).assignments([0], 6))
         owner.commit()
         assert engine.view(0).head().commits == 1
+
+    @promise(
+        "None wants what the engine assigns to this process",
+        "only with the capability `assigns`",
+        "the engine says who folds what",
+        "otherwise whoever wants it claims it",
+    )
+    def test_the_engine_assigns_all_partitions_to_the_only_one(self) -> None:
+        self.needs("assigns")
+        engine = self.engine(partitions=3)
+        found: list[int] = []
+
+        def look() -> bool:
+            changes = engine.assignments(None, 1)
+            found.extend(c.claim.partition for c in changes if isinstance(c, Granted))
+            return sorted(found) == [0, 1, 2]
+
+        soon(look)
+        assert list(engine.assignments(None, 1)) == []
+
+    @promise("Whether the calls of its agents are for this machine to run")
+    def test_who_folds_runs_the_calls(self) -> None:
+        engine = self.engine(partitions=2)
+        Owner.of(engine, 1)
+        soon(lambda: engine.folds_here(1))
 
     # Deaths.
 

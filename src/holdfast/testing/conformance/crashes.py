@@ -56,8 +56,8 @@ def commits(number: int, owners: list[Owner]) -> list[tuple[Owner, Commit]]:
         full = first.prepare(
             [record("d-1", "one"), record("d-2", "two")],
             events=5,
-            outgoing=[Outgoing(1, 1, 2, framed("out"))],
-            sent_next={1: 3},
+            outgoing=[Outgoing(1, 1, 1, framed("out"))],
+            sent_next={1: 2},
             issued=Issued(0, 2, 5.0, framed("actions")),
             answers=[ANSWER],
             letters=[letter(1)],
@@ -138,13 +138,14 @@ class CrashConformance(Workbench):
         for following in range(number + 1, len(CALLS)):
             work.call(following)
         for n in PARTITIONS:
-            assert inbox(again, n) == EXPECTED_TAGS[n]
+            assert [tag for tag in inbox(again, n) if tag != "out"] == EXPECTED_TAGS[n]
             assert sorted(again.view(n).records()) == EXPECTED_RECORDS[n]
             assert again.load(work.owners[n].claim).head == work.owners[n].head
         assert again.load(work.owners[0].claim).outbox == []
+        assert inbox(again, 1).count("out") == self.capabilities.delivers_messages
         assert again.view(0).letters() == [(letter(1), True)]
         assert [issued.count for issued in again.view(0).actions(0, 9)] == [2]
-        assert again.view(0).sent_next() == {1: 3}
+        assert again.view(0).sent_next() == {1: 2}
 
     @promise(
         "A call that ends in a crash has happened wholly or not at all, and leaves what was before",

@@ -52,6 +52,7 @@ class IntakeConformance(Workbench):
     def test_time_stands_while_an_intake_is_closed(self) -> None:
         """Or timers that become due in front of a message would send messages without end."""
         self.needs("rescales")
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock)
         owner = Owner.of(engine)

@@ -91,6 +91,8 @@ class RescaleConformance(Workbench):
     @promise("Refused with Fenced unless every live partition", "Then nothing has changed")
     def test_what_is_not_drained_stays_as_it_is(self, undone: str) -> None:
         self.needs("rescales")
+        if undone == "outbox" and self.capabilities.delivers_messages:
+            pytest.skip("this engine delivers messages inside the commit")
         engine = self.engine(partitions=2)
         both = owners(engine)
         close_and_fold(engine, both)
@@ -222,16 +224,18 @@ class RescaleConformance(Workbench):
         append(engine, numbered("gcs", range(2, 5_000, 2)), 1)
         append(engine, numbered("uav", range(7, 8)), 1)
         for number in rescale(engine, owners(engine), partitions).numbers:
-            assert append(engine, numbered("gcs", range(1, 5_000)), number).new == 0
-            assert append(engine, numbered("uav", range(6, 9)), number).new == 2
-            late = append(engine, numbered("gcs", range(8_990, 9_002)), number)
-            assert inbox(engine, number)[-late.new :] == [
+            append(engine, numbered("gcs", range(1, 5_000)), number)
+            append(engine, numbered("uav", range(6, 9)), number)
+            append(engine, numbered("gcs", range(8_990, 9_002)), number)
+            assert inbox(engine, number) == [
+                *("uav.6", "uav.8"),
                 *(f"gcs.{n}" for n in (8_990, 8_992, 8_994, 8_996, 8_998)),
                 *("gcs.9000", "gcs.9001"),
             ]
 
     def test_the_window_of_a_child_ends_where_the_newest_parents_does(self) -> None:
         self.needs("rescales")
+        self.needs("refuses_at_append")
         engine = self.engine(partitions=2)
         append(engine, numbered("gcs", [10, 20]), 0)
         append(engine, numbered("gcs", [WINDOW + 15]), 1)
@@ -242,6 +246,7 @@ class RescaleConformance(Workbench):
 
     def test_ordered_sources_go_on_per_key(self) -> None:
         self.needs("rescales")
+        self.needs("refuses_at_append")
         engine = self.engine(partitions=2)
         keys = [key_in(slots) for slots in Layout.even(2).partitions]
         for number, key in enumerate(keys):
@@ -256,6 +261,7 @@ class RescaleConformance(Workbench):
 
     def test_time_never_goes_back(self) -> None:
         self.needs("rescales")
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(partitions=2, clock=clock)
         append(engine, parcel(["early"]), 0)

@@ -23,6 +23,7 @@ from holdfast.testing.conformance.workbench import (
 
 class StampConformance(Workbench):
     def test_a_stamp_is_the_clock_at_append(self) -> None:
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock)
         for seconds in (0.0, 1.5, 60.0):
@@ -33,6 +34,7 @@ class StampConformance(Workbench):
 
     @promise("Stamps never go back")
     def test_a_clock_set_back_does_not_set_stamps_back(self) -> None:
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock)
         before = append(engine, parcel(["a"])).stamp
@@ -47,6 +49,7 @@ class StampConformance(Workbench):
     @promise("a clock that leaps ahead is refused", "a larger jump forward: ClockJumped")
     @pytest.mark.parametrize("kind", ["numbered", "message", "plain"])
     def test_a_leap_ahead_is_refused_and_leaves_no_trace(self, kind: str) -> None:
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock, limits=Limits(clock_jump_seconds_max=100.0))
         append(engine, parcel(["first"]))
@@ -64,6 +67,7 @@ class StampConformance(Workbench):
         assert len(set(stamps(engine))) == 1
 
     def test_a_leap_within_the_bound_passes(self) -> None:
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock, limits=Limits(clock_jump_seconds_max=100.0))
         append(engine, parcel(["a"]))
@@ -71,6 +75,7 @@ class StampConformance(Workbench):
         assert append(engine, parcel(["b"])).stamp == clock.wall
 
     def test_a_long_rest_is_no_leap(self) -> None:
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock, limits=Limits(clock_jump_seconds_max=100.0))
         append(engine, parcel(["a"]))
@@ -79,6 +84,7 @@ class StampConformance(Workbench):
 
     def test_a_reboot_is_no_leap(self) -> None:
         """Nobody knows how long the machine was off."""
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock, limits=Limits(clock_jump_seconds_max=100.0))
         append(engine, parcel(["a"]))
@@ -87,6 +93,7 @@ class StampConformance(Workbench):
         assert append(engine, parcel(["b"])).stamp == clock.wall
 
     def test_stamps_go_on_after_a_restart(self) -> None:
+        self.needs("refuses_at_append")
         self.needs("survives_exit")
         clock = HandClock()
         engine = self.engine(clock=clock)
@@ -107,6 +114,7 @@ class StampConformance(Workbench):
     @promise("of the newest event in the inbox")
     def test_the_newest_stamp_is_loaded(self) -> None:
         """So that whoever folds on notices a clock that leapt while nobody did."""
+        self.needs("refuses_at_append")
         clock = HandClock()
         engine = self.engine(clock=clock)
         append(engine, parcel(["a"]))

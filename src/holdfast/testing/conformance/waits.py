@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from holdfast.engine.port import Engine
 from holdfast.testing.conformance.promises import promise
-from holdfast.testing.conformance.workbench import Owner, Workbench, append, inbox, parcel
+from holdfast.testing.conformance.workbench import Owner, Workbench, append, inbox, parcel, soon
 
 LONG_SECONDS = 5.0
 SHORT_SECONDS = 0.05
@@ -45,6 +45,7 @@ class WaitConformance(Workbench):
         engine = self.engine()
         Owner.of(engine)
         append(engine, parcel(["held up"]))
+        soon(lambda: inbox(engine) == ["held up"])
         engine.wait(SHORT_SECONDS)
         assert slept(engine, SHORT_SECONDS) >= SHORT_SECONDS * 0.9
 

@@ -163,6 +163,12 @@ class Workbench:
         if point not in self.fault_points:
             pytest.skip(f"this engine does not call the fault point {point}")
 
+    def is_told(self, found: Taken | Exception, following: int, new: int) -> None:
+        """What an append says of its parcel, where the append is what decides about it."""
+        one = taken(found)
+        if self.capabilities.refuses_at_append:
+            assert (one.next, one.new) == (following, new)
+
     def other_handle(self, engine: Engine) -> Engine:
         """A second handle beside the first; skipped where there can be but one."""
         other = self.again(engine)

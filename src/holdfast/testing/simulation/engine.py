@@ -186,12 +186,14 @@ class SimulatedEngine:
         self._enter()
         return self._store.image.read(partition, position, events_max)
 
-    def assignments(self, wanted: Sequence[int], generation: int) -> Iterator[Granted | Revoked]:
+    def assignments(
+        self, wanted: Sequence[int] | None, generation: int
+    ) -> Iterator[Granted | Revoked]:
         """As an engine on disk: whoever wants a partition claims it; who was fenced never again."""
         for number in sorted(self._revoked & self.claims.keys()):
             del self.claims[number]
             yield Revoked(number)
-        for number in wanted:
+        for number in wanted or ():
             if number not in self.claims and number not in self._revoked:
                 self._enter()
                 claim = cast(Claim, self.perform("claim", number, generation))
@@ -260,6 +262,9 @@ class SimulatedEngine:
     def view(self, partition: int) -> MemoryPartition:
         self._process.check()
         return self._store.image.view(partition)
+
+    def folds_here(self, partition: int) -> bool:
+        return True
 
     def wait(self, seconds: float) -> None:
         """Whoever runs the process lets it come back after that long, or at an append."""

@@ -1,0 +1,11 @@
+"""The Kafka engine: topics are the truth, local SQLite files are copies of them.
+
+    catalog topic    which fleet, which partitions, which schemas
+    inbox topic      what was sent, as frames; appended by producers and by commits
+    changelog topic  every commit and every claim of a partition, written by its owner alone
+
+Every process that reads or folds a partition follows both of its topics into a *mirror*: an inbox
+and a state as the SQLite engine has them (mirror.py). Positions, dedupe and stamps are a function
+of the inbox topic alone, so all mirrors of a partition are equal, and a mirror that is lost is
+made anew. An owner is a follower whose transactions the brokers accept.
+"""

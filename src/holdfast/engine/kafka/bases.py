@@ -1,0 +1,217 @@
+"""Base copies: the mirror of a partition as it was after some commit, for all workers to find.
+
+A mirror that is new begins with the newest base copy and reads only what came after it. What is
+before the base copy, and older than retention keeps history, is then deleted from the topics. They
+are kept in a topic of the fleet, or in a store of objects if the URL names one (`base=s3://…`),
+which is the better place for states of gigabytes.
+
+A base copy is a zstd-compressed tar of a state file and an inbox that begins at its position.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import apsw
+import msgspec
+import zstandard
+
+from holdfast.blob.port import Blob
+from holdfast.blob.urls import open_blob
+from holdfast.engine.kafka.appending import Appender
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.mirror import Mirror
+from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.topics import bases_topic
+from holdfast.engine.sqlite.files import explained, open_existing
+from holdfast.errors import DamagedData
+
+PART_BYTES = 900_000  # of a record: brokers take a million unless told otherwise
+OBJECT_BYTES = 64 * 1024 * 1024
+LEVEL = 3
+
+
+class BaseCopy(msgspec.Struct, frozen=True):
+    """What is said of a base copy. Offsets are those at which its mirror reads on."""
+
+    number: int
+    incarnation: str
+    commits: int
+    position: int
+    changelog: int
+    inbox: int
+    parts: int
+    size: int
+
+
+class BaseStore(Protocol):
+    def put(self, facts: BaseCopy, packed: bytes) -> None: ...
+    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None: ...
+    def close(self) -> None: ...
+
+
+# ---------------------------------------------------------------- making and using
+
+
+def pack(mirror: Mirror, scratch: Path) -> tuple[BaseCopy, bytes]:
+    """The mirror as of its newest commit. Commits and what comes in wait for a moment only."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    (scratch / "inbox").mkdir(parents=True)
+    try:
+        head, changelog = _copy_state(mirror, scratch / "state.db")
+        offset = mirror.inbox.copy_to(scratch / "inbox", head)
+        packed = _tar(scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    parts = -(-len(packed) // PART_BYTES)
+    commits = mirror.view.head().commits
+    facts = BaseCopy(
+        mirror.number, mirror.incarnation, commits, head, changelog, offset, parts, len(packed)
+    )
+    return facts, packed
+
+
+def pack_folder(folder: Path, number: int, incarnation: str) -> tuple[BaseCopy, bytes]:
+    """A partition that begins with this."""
+    packed = _tar(folder)
+    parts = -(-len(packed) // PART_BYTES)
+    return BaseCopy(number, incarnation, 0, 0, 0, 0, parts, len(packed)), packed
+
+
+def _copy_state(mirror: Mirror, path: Path) -> tuple[int, int]:
+    """Position and place in the changelog, of the copy itself."""
+    source = open_existing(mirror.folder / "state.db", read_only=True)
+    with explained(path):
+        copy = apsw.Connection(str(path))
+        with copy.backup("main", source, "main") as backup:
+            backup.step(-1)
+        source.close()
+        position = copy.execute("SELECT position FROM head").get
+        place = copy.execute("SELECT value FROM about WHERE name='changelog'").get
+        copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        copy.close()
+    return int(position or 0), int(place or 0)
+
+
+def _tar(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+    with (
+        compressor.stream_writer(buffer, closefd=False) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as archive,
+    ):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.endswith(("-wal", "-shm", ".lock", ".queue")):
+                archive.add(path, arcname=str(path.relative_to(folder)))
+    return buffer.getvalue()
+
+
+def unpack(packed: bytes, folder: Path) -> None:
+    """Into an empty folder."""
+    try:
+        with (
+            zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as archive,
+        ):
+            archive.extractall(folder, filter="data")
+    except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
+        raise DamagedData(f"{folder}: the base copy cannot be read ({error})") from None
+
+
+# ---------------------------------------------------------------- where they are
+
+
+class TopicBases:
+    """In a topic: parts, then what they are. Only the newest whole one counts."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        feed: Feed,
+        appender: Appender,
+        first_of: Callable[[int], int],
+    ) -> None:
+        self._settings = settings
+        self._feed = feed
+        self._appender = appender
+        self._first_of = first_of
+
+    def _place(self, number: int) -> Place:
+        first = self._first_of(number)
+        return Place(bases_topic(self._settings.prefix or "", first), number - first)
+
+    def put(self, facts: BaseCopy, packed: bytes) -> None:
+        place = self._place(facts.number)
+        begun = self._feed.end(place)
+        for start in range(0, len(packed), PART_BYTES):
+            part = packed[start : start + PART_BYTES]
+            self._appender.write(*place, part, [("base", str(facts.commits))], 60.0)
+        self._appender.write(*place, msgspec.json.encode(facts), [("whole", str(facts.commits))])
+        self._feed.delete_before(place, begun)
+
+    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None:
+        parts: dict[str, list[bytes]] = {}
+        found: tuple[BaseCopy, bytes] | None = None
+        for record in read_all(self._settings, self._feed, self._place(number)):
+            (kind, commits), *_ = list(record.headers() or [("", "")])
+            name = commits.decode() if isinstance(commits, bytes) else str(commits)
+            value = record.value() or b""
+            if kind == "base":
+                parts.setdefault(name, []).append(value)
+            elif kind == "whole":
+                facts = msgspec.json.decode(value, type=BaseCopy)
+                # An attempt that was given up half-way may stand before the one that was not.
+                packed = b"".join(parts.pop(name, [])[-facts.parts :])
+                newer = found is None or facts.commits >= found[0].commits
+                if len(packed) == facts.size and newer:
+                    found = facts, packed
+        return found
+
+    def close(self) -> None:
+        """The feed and the appender are others'."""
+
+
+class BlobBases:
+    """In a store of objects, under the prefix of the fleet."""
+
+    def __init__(self, settings: KafkaSettings, born: str) -> None:
+        self._blob: Blob = open_blob(settings.base or "")
+        self._folder = f"{settings.prefix}/{born}"
+
+    def put(self, facts: BaseCopy, packed: bytes) -> None:
+        # A name of its own: an attempt that was given up half-way must not be mixed with it.
+        name = f"{self._folder}/p{facts.number:03d}/{facts.commits:020d}-{uuid.uuid4().hex[:8]}"
+        for part, start in enumerate(range(0, len(packed), OBJECT_BYTES)):
+            self._blob.put_if_absent(f"{name}/{part:06d}", packed[start : start + OBJECT_BYTES])
+        self._blob.put_if_absent(f"{name}/whole", msgspec.json.encode(facts))
+        for older in self._names(facts.number)[:-2]:  # the one before stays: somebody may read it
+            for each in sorted(self._blob.list(older), reverse=True):
+                self._blob.delete(each)
+
+    def _names(self, number: int) -> list[str]:
+        """Of those that are whole, from old to new."""
+        folder = f"{self._folder}/p{number:03d}"
+        found = (name for name in self._blob.list(folder) if name.endswith("/whole"))
+        return sorted(name.removesuffix("/whole") for name in found)
+
+    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None:
+        for name in reversed(self._names(number)):
+            facts = msgspec.json.decode(self._blob.get(f"{name}/whole"), type=BaseCopy)
+            packed = b"".join(self._parts(name, facts.size))
+            if len(packed) == facts.size:
+                return facts, packed
+        return None
+
+    def _parts(self, name: str, size: int) -> Iterator[bytes]:
+        for part in range(-(-size // OBJECT_BYTES)):
+            yield self._blob.get(f"{name}/{part:06d}")
+
+    def close(self) -> None:
+        self._blob.close()

@@ -1,0 +1,100 @@
+"""The mirrors that this process has, and what they begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+
+from holdfast.engine.kafka.appending import Appender
+from holdfast.engine.kafka.bases import BaseStore, BlobBases, TopicBases
+from holdfast.engine.kafka.catalog import KafkaCatalog
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.following import Following
+from holdfast.engine.kafka.keeping import BaseKeeper
+from holdfast.engine.kafka.mirror import Mirror
+from holdfast.engine.kafka.places import MirrorPlace
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.topics import changelog_topic, inbox_topic
+from holdfast.engine.stamping import Clock
+from holdfast.errors import UsageError
+
+
+class Copies:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        catalog: KafkaCatalog,
+        feed: Feed,
+        appender: Appender,
+        clock: Clock,
+        arrived: Callable[[int], None],
+    ) -> None:
+        """`arrived` is told of partitions in whose inbox something new stands."""
+        self._settings = settings
+        self._catalog = catalog
+        self._feed = feed
+        self._clock = clock
+        self._arrived = arrived
+        self._lock = threading.Lock()
+        self._followed: dict[int, Following] = {}
+        self._closed = False
+        born, sources = catalog.founded.born, catalog.founded.sources_max
+        self.limits = dataclasses.replace(settings.limits, sources_max=sources)
+        self.place = MirrorPlace(settings.folder / born, settings.instance)
+        store: BaseStore = (
+            BlobBases(settings, born)
+            if settings.base is not None
+            else TopicBases(settings, feed, appender, catalog.first_of)
+        )
+        self.bases = BaseKeeper(settings, feed, store, self.place.scratch, clock)
+
+    def has(self, number: int) -> bool:
+        return number in self._followed
+
+    def of(self, number: int) -> Following:
+        with self._lock:
+            if self._closed:
+                raise UsageError(f"{self._settings.place}: this handle is closed: open another")
+            found = self._followed.get(number)
+            if found is None:
+                found = self._followed[number] = self._follow(number)
+            return found
+
+    def all(self) -> list[Following]:
+        with self._lock:
+            return list(self._followed.values())
+
+    def _follow(self, number: int) -> Following:
+        incarnation = self._catalog.incarnation(number)
+        mirror = Mirror(
+            self.place.folder_of(number),
+            number,
+            incarnation,
+            self.limits,
+            self._clock,
+            self._arrived,
+            lambda folder: self.bases.restore(number, incarnation, folder),
+        )
+        inbox, changelog = self.inbox_of(number), self._changelog_of(number)
+        return Following(self._settings, self._feed, mirror, inbox, changelog, self.inbox_of)
+
+    def inbox_of(self, number: int) -> Place:
+        first = self._catalog.first_of(number)
+        return Place(inbox_topic(self._settings.prefix or "", first), number - first)
+
+    def inbox_end(self, number: int) -> int:
+        return self._feed.end(self.inbox_of(number))
+
+    def _changelog_of(self, number: int) -> Place:
+        first = self._catalog.first_of(number)
+        return Place(changelog_topic(self._settings.prefix or "", first), number - first)
+
+    def close(self) -> None:
+        """Once the feed gives them nothing any more."""
+        with self._lock:
+            self._closed = True
+            for following in self._followed.values():
+                following.mirror.close()
+        self.bases.close()
+        self.place.close()

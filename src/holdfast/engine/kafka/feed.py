@@ -1,0 +1,315 @@
+"""The feed: one consumer per process that follows topics and hands on what is committed there.
+
+It belongs to no group: who follows a partition says so and from where. A thread fetches; records go
+to the *sink* of their partition, which knows how far it has come. A sink that has trouble, or more
+than it can take, is left alone for a while, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec
+
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.troubles import admin_of, client_log, explain, is_refusal
+from holdfast.errors import DamagedData, HoldfastError, UsageError
+
+# The consumer is touched by its own thread only: it lets nobody else in while it polls. So this is
+# how long one waits who begins to follow.
+POLL_SECONDS = 0.01
+# How long a broker holds an empty answer back. Only then we learn that nothing but the marks of
+# transactions is left: a tenth of a second for whoever waits for the end of a topic.
+FETCH_WAIT_MILLISECONDS = 50
+RECORDS_AT_ONCE = 2_000
+RETRY_SECONDS = 0.5
+ASK_AGAIN_SECONDS = 0.02
+ASK_SECONDS = 10.0  # brokers answer within milliseconds, or a new leader is being chosen
+
+_log = logging.getLogger("holdfast.engine")
+
+
+class Place(NamedTuple):
+    topic: str
+    partition: int
+
+
+class Sink(Protocol):
+    """What takes the records of one partition of a topic, on the thread of the feed."""
+
+    @property
+    def next_offset(self) -> int:
+        """Everything before it is taken."""
+
+    @property
+    def full(self) -> bool:
+        """It takes no more for now."""
+
+    def take(self, records: Sequence[Message]) -> None:
+        """Some that are behind `next_offset` already may come again."""
+
+
+class Feed:
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._consumer = Consumer(
+            {
+                **settings.common(),
+                "group.id": f"{settings.prefix}.feed",  # the library insists; nobody joins it
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": FETCH_WAIT_MILLISECONDS,
+                "fetch.queue.backoff.ms": 5,  # a second, if left alone, once 64 MiB wait here
+                "max.partition.fetch.bytes": 8 * 1024 * 1024,
+                "logger": client_log,
+            }
+        )
+        self._admin = admin_of(settings)
+        self._sinks: dict[Place, Sink] = {}
+        self._read: dict[Place, Sink] = {}  # what the consumer has been told to fetch
+        self._known: set[str] = set()
+        self._reached: dict[Place, int] = {}
+        self._troubles: dict[Place, HoldfastError] = {}
+        self._resting: dict[Place, float] = {}  # until when; those that are full too
+        self._serving = threading.RLock()  # while a sink takes, or the table of sinks changes
+        self._changed = threading.Condition(threading.Lock())
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-feed", daemon=True)
+        self._thread.start()
+
+    # Who follows what.
+
+    def follow(self, place: Place, sink: Sink) -> None:
+        with self._serving:
+            self._check_open()
+            if place in self._sinks:
+                return
+            self._sinks[place] = sink
+            self._reached[place] = sink.next_offset
+
+    def leave(self, place: Place) -> None:
+        """Once this returns, the sink is not called any more."""
+        with self._serving:
+            self._sinks.pop(place, None)
+            self._reached.pop(place, None)
+            self._troubles.pop(place, None)
+            self._resting.pop(place, None)
+        with self._changed:
+            self._changed.notify_all()
+
+    def follows(self, place: Place) -> bool:
+        return place in self._sinks
+
+    # How far it is.
+
+    def end(self, place: Place) -> int:
+        """The offset behind all that is committed.
+
+        Asked through another client: the consumer must not be asked while it polls.
+        """
+        return self._ask(place, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def beginning(self, place: Place) -> int:
+        return self._ask(place, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def offset_at(self, place: Place, wall: float) -> int:
+        """The first record that is not older; the end where there is none."""
+        found = self._ask(place, OffsetSpec.for_timestamp(int(wall * 1000)))
+        return self.end(place) if found < 0 else found
+
+    def delete_before(self, place: Place, offset: int) -> None:
+        """Records that nobody needs any more. Whoever still reads there is told by the broker."""
+        self._look_for_leaders(place.topic)
+        asked = self._admin.delete_records([TopicPartition(*place, offset)])
+        for future in asked.values():
+            try:
+                future.result()
+            except KafkaException as trouble:
+                doing = f"deleting old records of {place.topic}"
+                raise explain(trouble.args[0], self._settings, doing) from None
+
+    def _ask(self, place: Place, what: OffsetSpec) -> int:
+        """Again and again while a new leader is being chosen, or a new topic has none yet."""
+        asked = TopicPartition(*place)
+        deadline = time.monotonic() + ASK_SECONDS
+        while True:
+            self._check_open()
+            found = self._admin.list_offsets(
+                {asked: what},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=ASK_SECONDS,
+            )
+            try:
+                return int(found[asked].result().offset)
+            except KafkaException as trouble:
+                error = trouble.args[0]
+                if is_refusal(error) or time.monotonic() > deadline:
+                    raise explain(error, self._settings, f"looking at {place.topic}") from None
+            time.sleep(ASK_AGAIN_SECONDS)
+            self._look_for_leaders(place.topic)
+
+    def _look_for_leaders(self, topic: str) -> None:
+        """The client asks whom it takes for the leader for ever, unless it is told to look."""
+        try:
+            self._admin.list_topics(topic, timeout=ASK_SECONDS)
+        except KafkaException:
+            pass  # whoever asks next meets the same trouble and says so
+
+    def reached(self, place: Place) -> int:
+        return self._reached.get(place, 0)
+
+    def trouble(self, place: Place) -> HoldfastError | None:
+        return self._troubles.get(place)
+
+    def wait_until(self, place: Place, offset: int, seconds: float) -> bool:
+        """Whether the sink has taken all before `offset`, at the latest after `seconds`."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._reached.get(place, 0) < offset:
+                if (trouble := self._troubles.get(place)) is not None:
+                    raise trouble
+                left = deadline - time.monotonic()
+                if left <= 0.0 or self._stopping or place not in self._sinks:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    # The thread.
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._see_who_follows()
+                first = self._consumer.poll(POLL_SECONDS)
+                if first is not None:
+                    # `consume` alone would wait until there are so many of them.
+                    self._serve([first, *self._consumer.consume(RECORDS_AT_ONCE, 0.0)])
+            except KafkaException as trouble:
+                _log.warning("%s", explain(trouble.args[0], self._settings, "reading"))
+                time.sleep(RETRY_SECONDS)
+
+    def _see_who_follows(self) -> None:
+        """Bring the consumer in line with the table of sinks, each from where its sink is.
+
+        A sink that rests is taken away: what is fetched meanwhile would be dropped.
+        """
+        now = time.monotonic()
+        with self._serving:
+            for place, until in list(self._resting.items()):
+                if now >= until and not self._sinks[place].full:
+                    del self._resting[place]
+                    self._troubles.pop(place, None)
+            wanted = {
+                place: sink for place, sink in self._sinks.items() if place not in self._resting
+            }
+            past = [place for place, sink in self._read.items() if wanted.get(place) is not sink]
+            for place in past:
+                del self._read[place]
+            new = {place: sink for place, sink in wanted.items() if place not in self._read}
+            self._read |= new
+            starts = [TopicPartition(*place, sink.next_offset) for place, sink in new.items()]
+        if past:
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in past])
+        for topic in {start.topic for start in starts} - self._known:
+            self._consumer.list_topics(topic, timeout=ASK_SECONDS)  # or the first look takes 1 s
+            self._known.add(topic)
+        if starts:
+            self._consumer.incremental_assign(starts)
+
+    def _serve(self, records: Sequence[Message]) -> None:
+        by_place: dict[Place, list[Message]] = {}
+        for record in records:
+            place = Place(record.topic() or "", record.partition() or 0)
+            error = record.error()
+            if error is None:
+                by_place.setdefault(place, []).append(record)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._give(place, by_place.pop(place, []))
+                self._note(place, record.offset() or 0)
+            else:
+                self._note_error(place, error)
+        for place, some in by_place.items():
+            self._give(place, some)
+
+    def _give(self, place: Place, records: Sequence[Message]) -> None:
+        if not records:
+            return
+        with self._serving:
+            sink = self._sinks.get(place)
+            if sink is None or place in self._resting:
+                return
+            try:
+                sink.take(records)
+            except HoldfastError as trouble:
+                self._rest(place, trouble)
+                return
+            except Exception as error:  # ours, or a kind of damage that nobody has met yet
+                _log.exception("%s, partition %d", place.topic, place.partition)
+                self._rest(place, DamagedData(f"{place.topic}: cannot be taken: {error!r}"))
+                return
+            self._note(place, sink.next_offset)
+            if sink.full:
+                self._rest(place, None)
+
+    def _rest(self, place: Place, trouble: HoldfastError | None) -> None:
+        if trouble is not None:
+            if str(self._troubles.get(place)) != str(trouble):
+                _log.error("%s, partition %d waits: %s", place.topic, place.partition, trouble)
+            self._troubles[place] = trouble
+        self._resting[place] = time.monotonic() + (RETRY_SECONDS if trouble else 0.0)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _note(self, place: Place, offset: int) -> None:
+        with self._changed:
+            if place in self._sinks and place not in self._resting:
+                self._reached[place] = max(offset, self._reached.get(place, 0))
+                self._changed.notify_all()
+
+    def _note_error(self, place: Place, error: KafkaError) -> None:
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            with self._serving:
+                if (sink := self._sinks.get(place)) is not None:
+                    self._rest(place, gone(place, sink.next_offset))
+        elif is_refusal(error) and place in self._sinks:
+            with self._serving:
+                self._rest(place, explain(error, self._settings, f"reading {place.topic}"))
+        else:
+            _log.warning("%s", explain(error, self._settings, f"reading {place.topic}"))
+
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise UsageError(f"{self._settings.place}: this handle is closed: open another")
+
+    def close(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            with self._changed:
+                self._changed.notify_all()
+            self._thread.join()
+            self._consumer.close()
+            # Each client takes one of the 1,024 keys that a process has for its threads, until it
+            # is freed: not when somebody still holds this object, nor when a collector comes.
+            del self._consumer, self._admin
+
+
+def gone(place: Place, offset: int) -> DamagedData:
+    return DamagedData(
+        f"{place.topic}, partition {place.partition}: records from {offset} on are gone, and "
+        "nothing else has them: its retention is too short for how rarely base copies are made"
+    )

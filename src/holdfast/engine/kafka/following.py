@@ -1,0 +1,155 @@
+"""Following a partition: its mirror, and the two topics that fill it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.mirror import Mirror
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.writer import Writer
+from holdfast.errors import DamagedData, TimedOut, TryAgain
+
+CATCH_UP_SECONDS = 30.0  # without any progress
+NEAR_RECORDS = 100
+LOOKS_AT_INBOX = 5  # one is enough: whoever committed had read what it took from the same topic
+
+_log = logging.getLogger("holdfast.engine")
+
+
+class Following:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        feed: Feed,
+        mirror: Mirror,
+        inbox: Place,
+        changelog: Place,
+        inbox_of: Callable[[int], Place],
+    ) -> None:
+        self.mirror = mirror
+        self.inbox = inbox
+        self.changelog = changelog
+        self.inbox_of = inbox_of
+        self.changelog_end = 0  # behind what an owner wrote itself
+        self._settings = settings
+        self._feed = feed
+        self._catching = threading.Lock()
+        if self._begins_too_late():
+            mirror.begin_again()
+        self._check_end(inbox, mirror.inbox_sink.next_offset)
+        self._check_end(changelog, mirror.changelog_sink.next_offset)
+        feed.follow(inbox, mirror.inbox_sink)
+        feed.follow(changelog, mirror.changelog_sink)
+
+    def _begins_too_late(self) -> bool:
+        """Whether what comes next has been deleted since this mirror was used."""
+        mirror, beginning = self.mirror, self._feed.beginning
+        return (
+            beginning(self.changelog) > mirror.changelog_sink.next_offset
+            or beginning(self.inbox) > mirror.inbox_sink.next_offset
+        )
+
+    def _check_end(self, place: Place, known: int) -> None:
+        end = self._feed.end(place)
+        if end < known:
+            raise DamagedData(
+                f"{self._settings.place}: {place.topic}, partition {place.partition} ends at "
+                f"{end}, but the copy in {self.mirror.folder} has read up to {known}: brokers lost "
+                "what they had acknowledged. Restore the topic; or remove the copy, and it goes on "
+                "without what is lost"
+            )
+
+    # The changelog, which its owner need not read: it has written it.
+
+    def stop_reading_changelog(self) -> None:
+        self._feed.leave(self.changelog)
+
+    def read_changelog(self) -> None:
+        if not self._feed.follows(self.changelog):
+            sink = self.mirror.changelog_sink
+            sink.next_offset = max(sink.next_offset, self.mirror.state.next_offset)
+            self._feed.follow(self.changelog, sink)
+
+    @property
+    def owned(self) -> bool:
+        return not self._feed.follows(self.changelog)
+
+    def open_writer(self) -> Writer:
+        name = f"{self._settings.prefix}.p{self.mirror.number}"
+        return Writer(self._settings, self.changelog, name)
+
+    # Being up to date.
+
+    def catch_up(self) -> None:
+        """All that was committed before this call is in the mirror after it."""
+        self.read_inbox_to_its_end()
+        if self.owned:
+            return
+        end = self._feed.end(self.changelog)
+        self._wait(self.changelog, end)
+        self._apply_the_rest()
+
+    def _apply_the_rest(self) -> None:
+        """The newest commits may have taken events that came after our look at the inbox."""
+        for _ in range(LOOKS_AT_INBOX):
+            if not self.mirror.waiting:
+                return
+            self.read_inbox_to_its_end()
+            self.mirror.apply_waiting()
+        if self.mirror.waiting and not self.owned:
+            raise DamagedData(
+                f"{self._settings.place}: {self.inbox.topic}, partition {self.inbox.partition} "
+                f"ends at position {self.mirror.inbox.head().next}, and more was folded: brokers "
+                "have lost what they had acknowledged. Restore the topic"
+            )
+
+    def read_inbox_to_its_end(self) -> None:
+        end = self._feed.end(self.inbox)
+        self._wait(self.inbox, end)
+
+    @property
+    def inbox_reached(self) -> int:
+        return self._feed.reached(self.inbox)
+
+    def read_inbox_up_to(self, position: int) -> None:
+        """A state is never ahead of the inbox beside it."""
+        if self.mirror.inbox.head().next < position:
+            self.read_inbox_to_its_end()
+
+    def _wait(self, place: Place, end: int) -> None:
+        """Also until nobody reads there any more: then this process has become the owner."""
+        seen, since = self._feed.reached(place), time.monotonic()
+        while not self._feed.wait_until(place, end, 1.0) and self._feed.follows(place):
+            reached = self._feed.reached(place)
+            if reached != seen:
+                seen, since = reached, time.monotonic()
+            if time.monotonic() - since > CATCH_UP_SECONDS:
+                raise TimedOut(
+                    f"{self._settings.place}: {place.topic}, partition {place.partition} could be "
+                    f"read up to {reached}, not {end}: are the brokers up?"
+                )
+
+    def is_near(self) -> bool:
+        """Whether little is missing: then a claim, which waits for the rest, takes no time."""
+        try:
+            return self.lag() <= NEAR_RECORDS
+        except TryAgain as trouble:
+            _log.warning("partition %d is not looked at yet: %s", self.mirror.number, trouble)
+            return False
+
+    def lag(self) -> int:
+        """How many records of both topics are not here yet, about."""
+        behind = 0
+        for place in (self.inbox, self.changelog):
+            if self._feed.follows(place):
+                behind += max(0, self._feed.end(place) - self._feed.reached(place))
+        return behind + self.mirror.waiting
+
+    def close(self) -> None:
+        self._feed.leave(self.inbox)
+        self._feed.leave(self.changelog)
+        self.mirror.close()

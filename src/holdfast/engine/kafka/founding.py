@@ -1,0 +1,100 @@
+"""A fleet on Kafka, opened: found, or made where there is none, and its topics checked."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka.admin import AdminClient
+
+from holdfast.engine.kafka.appending import Appender
+from holdfast.engine.kafka.catalog import KafkaCatalog
+from holdfast.engine.kafka.feed import Feed
+from holdfast.engine.kafka.owners import Owners
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.topics import Topics, catalog_topic, fleet_plans, partition_plans
+from holdfast.engine.kafka.troubles import admin_of, explained
+from holdfast.errors import InUse, UsageError, WrongFleet
+
+GRACE_SECONDS = 2.0
+LOOK_SECONDS = 0.2
+
+
+class Founded:
+    """What every handle has: a way to write, a way to read, and what the fleet says of itself."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self.appender = Appender(settings)
+        self.feed = Feed(settings)
+        try:
+            self.catalog = KafkaCatalog(
+                settings, self.feed, lambda *record: self.appender.write(*record).offset
+            )
+            self.owners = Owners(settings.prefix or "", self.feed, self.appender)
+        except BaseException:
+            self.close()
+            raise
+
+    def check_group_is_empty(self, group: str) -> None:
+        deadline = time.monotonic() + self.settings.session_seconds + GRACE_SECONDS
+        admin = admin_of(self.settings)
+        while members := _members(admin, self.settings, group):
+            if time.monotonic() > deadline:
+                raise InUse(
+                    f"{self.settings.place}: {members} worker{'s' * (members > 1)} of this fleet "
+                    "run: stop them first, on every machine"
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def close(self) -> None:
+        if hasattr(self, "catalog"):
+            self.catalog.closed = True
+        self.feed.close()
+        self.appender.close()
+
+
+def _members(admin: AdminClient, settings: KafkaSettings, group: str) -> int:
+    with explained(settings, f"looking at group {group}"):
+        found = admin.describe_consumer_groups([group])[group].result()
+    return len(found.members)
+
+
+def open_fleet(settings: KafkaSettings, fleet: str | None, partitions: int | None) -> Founded:
+    """1 its own topics, 2 the catalog, 3 the topics of its partitions."""
+    prefix = settings.prefix or ""
+    topics = Topics(settings)
+    if catalog_topic(prefix) not in topics.existing():
+        if fleet is None or partitions is None:
+            raise UsageError(
+                f"{settings.place}: no fleet here: start one with `holdfast run fleet.py "
+                f"--engine {settings.place}`, or name the right prefix"
+            )
+        topics.make(fleet_plans(prefix))
+    topics.check(fleet_plans(prefix))
+    opened = Founded(settings)
+    try:
+        opened.catalog.refresh()
+        _found_or_check(opened, topics, fleet, partitions)
+        layout = opened.catalog.layout
+        plans = partition_plans(prefix, layout.first, len(layout.partitions))
+        topics.check(plans)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _found_or_check(
+    opened: Founded, topics: Topics, fleet: str | None, partitions: int | None
+) -> None:
+    settings, catalog = opened.settings, opened.catalog
+    if not catalog.exists:
+        if fleet is None or partitions is None:
+            raise UsageError(f"{settings.place}: a fleet is being made: try again")
+        topics.make(partition_plans(settings.prefix or "", 0, partitions))
+        catalog.found(fleet, partitions)
+    if fleet is not None and catalog.fleet != fleet:
+        raise WrongFleet(
+            f"{settings.place}: the topics are of fleet {catalog.fleet!r}, this is {fleet!r}: give "
+            f"another prefix, as in kafka://broker:9092/{fleet}"
+        )

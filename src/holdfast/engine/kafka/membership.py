@@ -1,0 +1,156 @@
+"""Membership in the group of workers: which partitions this process is to fold.
+
+The group only assigns; what is in the topics comes through the feed, so all partitions of this
+consumer are paused. Assignment is cooperative and sticky: only partitions that move are taken away.
+A worker with a name is a static member: if it is back within its session, nothing moves at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.troubles import client_log, explain, is_refusal
+from holdfast.errors import Busy, HoldfastError
+
+# The consumer is touched by its own thread only, and lets nobody else in while it polls.
+POLL_SECONDS = 0.1
+# Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
+RELEASE_SECONDS = 30.0
+
+_log = logging.getLogger("holdfast.engine")
+
+
+class Membership:
+    def __init__(
+        self, settings: KafkaSettings, topic: str, name: str | None, changed: Callable[[], None]
+    ) -> None:
+        """`name` is that of this worker, if it has one: no other may have the same."""
+        self._settings = settings
+        self._topic = topic
+        self._changed = changed
+        self._lock = threading.Condition()
+        self._assigned: set[int] = set()
+        self._held: set[int] = set()  # by the worker, which has to let go of them first
+        self._metadata: object = None
+        self._failure: HoldfastError | None = None
+        self._stopping = False
+        static = {"group.instance.id": f"{settings.prefix}.{name}"}
+        member = {} if name is None else static
+        session = int(settings.session_seconds * 1000)
+        self._consumer = Consumer(
+            {
+                **settings.common(),
+                **member,
+                "group.id": f"{settings.prefix}.workers",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session,
+                "heartbeat.interval.ms": max(100, session // 4),
+                "max.poll.interval.ms": max(300_000, session),
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "logger": client_log,
+            }
+        )
+        self._consumer.subscribe(
+            [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        self._thread = threading.Thread(target=self._run, name="holdfast-member", daemon=True)
+        self._thread.start()
+
+    # For the worker.
+
+    def assigned(self) -> set[int]:
+        """Raises what has ended the membership: a fresh process may join again."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            return set(self._assigned)
+
+    def hold(self, index: int) -> None:
+        with self._lock:
+            self._held.add(index)
+
+    def let_go(self, index: int) -> None:
+        """The worker commits to it no more, so that another member may have it."""
+        with self._lock:
+            self._held.discard(index)
+            self._lock.notify_all()
+
+    def metadata(self) -> object:
+        """With which the group knows a commit to be of a member of now; None before it joined."""
+        with self._lock:
+            return self._metadata
+
+    # The thread.
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                record = self._consumer.poll(POLL_SECONDS)
+                if record is not None and (error := record.error()) is not None:
+                    self._complain(error)
+                with self._lock:
+                    self._metadata = self._consumer.consumer_group_metadata()
+            except KafkaException as trouble:
+                self._complain(trouble.args[0])
+                time.sleep(POLL_SECONDS)
+
+    def _complain(self, error: KafkaError) -> None:
+        trouble = explain(error, self._settings, "joining the group of workers")
+        if error.fatal():
+            with self._lock:
+                self._failure = Busy(
+                    f"{self._settings.place}: another worker has our name in the group "
+                    f"({error.str()}): this one starts anew"
+                )
+            self._changed()
+        elif is_refusal(error):
+            with self._lock:
+                self._failure = trouble
+            self._changed()
+        _log.warning("%s", trouble)
+
+    def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        consumer.incremental_assign(list(partitions))
+        consumer.pause(list(partitions))
+        metadata = consumer.consumer_group_metadata()
+        with self._lock:
+            self._metadata = metadata
+            self._assigned |= {each.partition for each in partitions}
+        self._changed()
+
+    def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """Others get them once this returns, so the worker lets go of them first."""
+        deadline = time.monotonic() + RELEASE_SECONDS
+        indexes = {each.partition for each in partitions}
+        with self._lock:
+            self._assigned -= indexes
+        self._changed()
+        with self._lock:
+            while self._held & indexes and not self._stopping:
+                left = deadline - time.monotonic()
+                if left <= 0.0:
+                    break  # whoever gets them fences us
+                self._lock.wait(left)
+        consumer.incremental_unassign(list(partitions))
+
+    def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """They are others' already: nobody waits for us, and our commits will be refused."""
+        with self._lock:
+            self._assigned -= {each.partition for each in partitions}
+        self._changed()
+
+    def close(self) -> None:
+        self._stopping = True
+        with self._lock:
+            self._lock.notify_all()
+        self._thread.join()
+        self._consumer.close()
+        del self._consumer  # feed.py says why

@@ -1,0 +1,78 @@
+"""Who owns which partition, and where they answer: a compacted topic that every handle follows.
+
+It is a hint and decides nothing: the changelog does. What it says of an owner that is gone only
+costs whoever believes it a moment.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from confluent_kafka import Message
+
+from holdfast.engine.kafka.appending import Appender
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.topics import owners_topic
+from holdfast.errors import HoldfastError
+
+UNANSWERED_SECONDS = 10.0
+
+_log = logging.getLogger("holdfast.engine")
+
+
+class Owner(NamedTuple):
+    epoch: int
+    address: str  # empty: it answers nobody
+    machine: str  # where its copies are
+
+
+class Owners:
+    full = False
+
+    def __init__(self, prefix: str, feed: Feed, appender: Appender) -> None:
+        self._place = Place(owners_topic(prefix), 0)
+        self._feed = feed
+        self._appender = appender
+        self._known: dict[int, Owner] = {}
+        self._silent_until: dict[str, float] = {}  # by address
+        self.next_offset = feed.beginning(self._place)
+        feed.follow(self._place, self)
+
+    def of(self, number: int) -> Owner | None:
+        """None also where it did not answer a moment ago: its other partitions wait for nobody."""
+        owner = self._known.get(number)
+        if owner is None or time.monotonic() < self._silent_until.get(owner.address, 0.0):
+            return None
+        return owner
+
+    def told_of(self, number: int) -> Owner | None:
+        return self._known.get(number)
+
+    def note_silent(self, address: str) -> None:
+        self._silent_until[address] = time.monotonic() + UNANSWERED_SECONDS
+
+    def take(self, records: Sequence[Message]) -> None:
+        for record in records:
+            try:
+                number = int(record.key() or b"")
+                owner = msgspec.json.decode(record.value() or b"", type=Owner)
+            except (ValueError, msgspec.MsgspecError):
+                _log.warning("%s: passed over what is none of ours", self._place.topic)
+            else:
+                known = self._known.get(number)
+                if known is None or owner.epoch >= known.epoch:
+                    self._known[number] = owner
+            self.next_offset = (record.offset() or 0) + 1
+
+    def tell(self, number: int, owner: Owner) -> None:
+        """After a claim. That nobody hears of it is no trouble: readers have other ways."""
+        try:
+            self._appender.write(
+                *self._place, msgspec.json.encode(owner), key=str(number).encode(), seconds=2.0
+            )
+        except HoldfastError as trouble:
+            _log.warning("readers do not know who owns partition %d: %s", number, trouble)

@@ -1,0 +1,209 @@
+"""Owning a partition: the claim that takes it over, and commits until somebody else claims it.
+
+Who owns it is what the changelog says: the latest claim in it. Before anything is committed the
+changelog was read to its end with a writer that is open, so whoever claims later must have opened
+a writer later, and fences this one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from confluent_kafka import TopicPartition
+
+from holdfast.engine.faults import FaultPoints
+from holdfast.engine.kafka.following import Following
+from holdfast.engine.kafka.records import Claimed, Committed
+from holdfast.engine.kafka.writer import Lost, Overtaken
+from holdfast.engine.port import Claim
+from holdfast.errors import Busy, DamagedData, Fenced, OutdatedCode
+from holdfast.stepping.commit import Commit
+
+CLAIM_ATTEMPTS = 20
+# How long one who was overtaken waits to see the claim of the other: reading a changelog to its
+# end and one transaction. Nobody comes? Then the other has died in between, and we go on.
+SUCCESSOR_SECONDS = 5.0
+LOOK_SECONDS = 0.05
+OFFSETS_SECONDS = 1.0
+MOVES_MAX = 20  # a rebalance takes a second at most
+
+
+class Group(Protocol):
+    """The consumer group that assigned the partition."""
+
+    def metadata(self) -> object: ...
+
+
+def myself() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class Ownership:
+    """Called by one thread at a time, that of the worker."""
+
+    def __init__(
+        self,
+        following: Following,
+        generation: int,
+        noted: Callable[[], int | None],
+        faults: FaultPoints,
+        group: Group | None,
+    ) -> None:
+        """Claims it. `noted` tells where a worker that died on this machine was folding."""
+        self._following = following
+        self._mirror = following.mirror
+        self._faults = faults
+        self._group = group
+        self._uncertain = False
+        self._told_group = 0.0
+        self._moves = 0  # in a row: commits that met a group which was being changed
+        self.claim = self._claim(generation, noted)
+        self.head = self._mirror.view.head()
+
+    # Claiming.
+
+    def _claim(self, generation: int, noted: Callable[[], int | None]) -> Claim:
+        """1 catch up, 2 fence, 3 catch up with what came until then, 4 say so in the changelog."""
+        self._following.catch_up()
+        self._check_generation(generation)
+        for attempt in range(CLAIM_ATTEMPTS):
+            self._writer = self._following.open_writer()
+            try:
+                return self._announce(generation, noted())
+            except Overtaken:
+                self._writer.abandon()
+                time.sleep(LOOK_SECONDS * (attempt % 4) * (os.getpid() % 7 + 1) / 7)
+            except Lost as lost:
+                self._writer.abandon()
+                raise lost.trouble from None
+        raise Busy(f"partition {self._mirror.number}: others claim it without a pause: try again")
+
+    def _announce(self, generation: int, noted: int | None) -> Claim:
+        mirror, state = self._mirror, self._mirror.state
+        self._following.catch_up()
+        self._check_generation(generation)
+        deaths = state.deaths.found(noted, mirror.view.head().position)
+        entry = Claimed(state.epoch + 1, generation, myself(), deaths)
+        place = self._writer.write(entry)
+        self._following.stop_reading_changelog()
+        state.put_claim(entry, place)
+        return Claim(mirror.number, entry.epoch, mirror.incarnation, deaths.attempts, deaths.alone)
+
+    def _check_generation(self, generation: int) -> None:
+        stored = self._mirror.state.generation
+        if stored > generation:
+            raise OutdatedCode(
+                f"partition {self._mirror.number}: newer classes have folded here (schema "
+                f"generation {stored}, this program has {generation}): run the newer program"
+            )
+
+    # Committing.
+
+    def commit(self, commit: Commit) -> None:
+        """1 find out what stands, if that is not known, 2 one transaction, 3 the local copy."""
+        self._faults("commit.before")
+        while self._uncertain or self.head != commit.head:
+            if self._uncertain:
+                self._find_out()
+            elif self.head == commit.before:
+                self._write(commit)
+            else:
+                raise DamagedData(
+                    f"partition {self._mirror.number}: the head is {self.head}, the commit expects "
+                    f"{commit.before}"
+                )
+        self._following.read_inbox_up_to(commit.head.position)
+        self._mirror.state.put_commit(
+            self.claim.partition, self.claim.epoch, commit, self._following.changelog_end
+        )
+        self._faults("commit.after")
+
+    def _write(self, commit: Commit) -> None:
+        following = self._following
+        messages = [(following.inbox_of(out.destination), out) for out in commit.outgoing]
+        group = self._group
+        offsets = self._offsets(commit.head.position) if group is not None else []
+        self._uncertain = True
+        try:
+            following.changelog_end = self._writer.write(
+                Committed.of(self.claim.epoch, commit),
+                messages,
+                self._mirror.incarnation,
+                offsets,
+                group.metadata() if group is not None and offsets else None,
+                lambda: self._faults("commit.inside"),
+            )
+        except Overtaken:
+            self._await_successor()
+            return
+        except Lost as lost:
+            if not lost.moving or self._moves >= MOVES_MAX:
+                raise lost.trouble from None
+            self._moves += 1
+            time.sleep(LOOK_SECONDS)
+            return
+        self._moves = 0
+        self._uncertain = False
+        self.head = commit.head
+
+    def _offsets(self, position: int) -> list[TopicPartition]:
+        """How far the inbox is folded, for the group, now and then.
+
+        Nothing of ours depends on it: the position is in the changelog. It is there for the tools
+        of Kafka; and the call that adds it has been seen to hang when brokers restart.
+        """
+        offset = self._mirror.offset_at(position)
+        if offset is None or time.monotonic() - self._told_group < OFFSETS_SECONDS:
+            return []
+        self._told_group = time.monotonic()
+        return [TopicPartition(*self._following.inbox, offset)]
+
+    def _await_successor(self) -> None:
+        """Fenced as soon as it is seen that somebody has claimed the partition."""
+        deadline = time.monotonic() + SUCCESSOR_SECONDS
+        self._following.read_changelog()
+        while time.monotonic() < deadline:
+            self._following.catch_up()
+            self._check_latest()
+            time.sleep(LOOK_SECONDS)
+
+    def _find_out(self) -> None:
+        """Another writer, so that the outcome is decided; then the changelog tells it."""
+        self._following.read_changelog()
+        self._following.catch_up()
+        self._check_latest()
+        self._writer.abandon()
+        self._writer = self._following.open_writer()
+        self._following.catch_up()
+        self._check_latest()
+        self._following.stop_reading_changelog()
+        self.head = self._mirror.view.head()
+        self._uncertain = False
+
+    def _check_latest(self) -> None:
+        facts = self._mirror.state.facts()
+        epoch = self._mirror.state.epoch
+        if epoch > self.claim.epoch:
+            raise Fenced(
+                f"partition {self.claim.partition}: {facts.get('holder', 'another worker')} owns "
+                f"it since epoch {epoch}, we have {self.claim.epoch}; this one stops"
+            )
+
+    def check(self) -> None:
+        """Fenced if somebody has claimed it later."""
+        self._following.read_changelog()
+        self._following.catch_up()
+        self._check_latest()
+        self._following.stop_reading_changelog()
+
+    def close(self) -> None:
+        self._writer.abandon()
+
+    def release(self) -> None:
+        """From here on it only follows."""
+        self._writer.abandon()
+        self._following.read_changelog()

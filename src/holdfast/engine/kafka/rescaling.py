@@ -1,0 +1,139 @@
+"""Rescaling a fleet on Kafka: new topics beside the old ones, then one record of the catalog.
+
+Producers learn from the catalog that an intake is closed, a moment late. What one of them still
+appends to an old inbox after it was cut is acknowledged, so it is forwarded: by whoever owns the
+first of the new partitions, to the inbox that has its key now, under the same source and number.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from holdfast.engine import inheritance
+from holdfast.engine.faults import FaultPoints
+from holdfast.engine.kafka.bases import pack_folder
+from holdfast.engine.kafka.copies import Copies
+from holdfast.engine.kafka.founding import Founded
+from holdfast.engine.kafka.mirrorview import MirrorView
+from holdfast.engine.kafka.owning import Ownership
+from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.records import unpack_parcels
+from holdfast.engine.kafka.topics import Topics, partition_plans
+from holdfast.engine.port import Parcel
+from holdfast.engine.sqlite.rescaling import Parent, make_children
+from holdfast.engine.stamping import Instant
+from holdfast.errors import DamagedData
+from holdfast.model.keys import Layout
+from holdfast.stepping.rows import select
+
+HEARD_SECONDS = 0.5  # until every producer that is connected knows that the intake is closed
+FORWARD_SECONDS = 3600.0  # after a rescaling: no request to a broker is under way for longer
+
+Append = Callable[[int, Sequence[Parcel]], object]
+
+
+def rescale(
+    fleet: Founded,
+    copies: Copies,
+    owned: Mapping[int, Ownership],
+    partitions: int,
+    faults: FaultPoints,
+) -> None:
+    """1 check, 2 new topics, 3 base copies of the children, 4 the record that makes them live."""
+    catalog = fleet.catalog
+    before = catalog.layout
+    _check(fleet, copies, owned)
+    after = Layout.even(partitions, first=before.numbers.stop)
+    faults("rescale.before")
+    time.sleep(HEARD_SECONDS)
+    for number in owned:
+        copies.of(number).read_inbox_to_its_end()
+    _check(fleet, copies, owned)
+    Topics(fleet.settings).make(
+        partition_plans(fleet.settings.prefix or "", after.first, partitions)
+    )
+    _put_children(fleet, copies, owned, before, after)
+    faults("rescale.inside")
+    catalog.lay_out(partitions, {number: copies.of(number).inbox_reached for number in owned})
+    faults("rescale.after")
+
+
+def _check(fleet: Founded, copies: Copies, owned: Mapping[int, Ownership]) -> None:
+    layout = fleet.catalog.layout
+    if set(owned) != set(layout.numbers):
+        raise inheritance.not_claimed(layout, owned)
+    for number, ownership in owned.items():
+        ownership.check()
+        if number not in fleet.catalog.closed_intakes:
+            raise inheritance.intake_open(number)
+    inheritance.check_drained({number: MirrorView(copies.of(number)) for number in owned})
+
+
+def _put_children(
+    fleet: Founded,
+    copies: Copies,
+    owned: Mapping[int, Ownership],
+    before: Layout,
+    after: Layout,
+) -> None:
+    mirrors = [copies.of(number).mirror for number in sorted(owned)]
+    parents = [
+        Parent(owned[mirror.number].claim, mirror.state, mirror.view, mirror.inbox)
+        for mirror in mirrors
+    ]
+    newest = inheritance.latest(mirror.inbox.head().stamp for mirror in mirrors)
+    stamp = Instant(newest.wall, 0.0, newest.boot)  # their own topics are read from the beginning
+    root = copies.place.scratch / "children"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    sources, born = copies.limits.sources_max, fleet.catalog.incarnation
+    children = list(make_children(root, parents, before, after, stamp, sources, born))
+    for number, folder in zip(after.numbers, children, strict=True):
+        copies.bases.put(pack_folder(folder, number, born(number)))
+    shutil.rmtree(root)
+
+
+class Forwarder:
+    """For the owner of the first partition, now and then."""
+
+    def __init__(self, fleet: Founded, copies: Copies, append: Append) -> None:
+        self._fleet = fleet
+        self._copies = copies
+        self._append = append
+        self._since: dict[int, float] = {}  # a layout, and when we saw it first
+
+    def look(self) -> None:
+        catalog = self._fleet.catalog
+        layout = catalog.layout
+        since = self._since.setdefault(layout.first, time.monotonic())
+        if time.monotonic() - since > FORWARD_SECONDS:
+            return
+        for number in sorted(catalog.retired):
+            start = catalog.forwarded.get(number)
+            if start is not None and self._copies.inbox_end(number) > start:
+                self._forward(number, start)
+
+    def _forward(self, number: int, start: int) -> None:
+        place, end = self._copies.inbox_of(number), start
+        for record in read_all(self._fleet.settings, self._fleet.feed, place, start):
+            offset = record.offset() or 0
+            try:
+                arrived = unpack_parcels(record.value(), record.headers(), 0.0, offset)
+            except DamagedData:
+                arrived = []  # whoever read the old inbox has said so
+            for parcel in arrived:
+                self._send_on(parcel)
+            end = offset + 1
+        if end > start:
+            self._fleet.catalog.note_forwarded(number, end)
+
+    def _send_on(self, parcel: Parcel) -> None:
+        layout = self._fleet.catalog.layout
+        rows: dict[int, list[int]] = {}
+        for row, key in enumerate(parcel.frame.values("key") or []):
+            rows.setdefault(layout.partition_of(str(key)), []).append(row)
+        for number, chosen in rows.items():
+            frame = select(parcel.frame, chosen)
+            self._append(number, [Parcel(frame, frame.encode(), external=False)])

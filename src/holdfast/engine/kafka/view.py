@@ -1,0 +1,67 @@
+"""Reading a partition: from a mirror where this process has one, else from its owner.
+
+A process that only reads needs no copy of the fleet. Where no owner answers for a while, it makes
+itself a copy: the topics have everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from holdfast.engine.kafka.asking import NotServed, RemoteView
+from holdfast.engine.kafka.copies import Copies
+from holdfast.engine.kafka.mirrorview import MirrorView
+from holdfast.engine.kafka.owners import Owners
+from holdfast.engine.kafka.questions import QUESTIONS
+from holdfast.engine.port import View
+
+# How long a reader waits for an owner that moves: a restarted worker is there in a second.
+TAKEOVER_SECONDS = 3.0
+LOOK_SECONDS = 0.05
+
+_log = logging.getLogger("holdfast.engine")
+
+
+def view_of(number: int, copies: Copies, owners: Owners | None) -> View:
+    """Without owners, from a mirror: a retired partition has none."""
+    return cast(View, _Reader(number, copies, owners))
+
+
+class _Reader:
+    """Has the methods of `View`, each asked where the answer is."""
+
+    def __init__(self, number: int, copies: Copies, owners: Owners | None) -> None:
+        self._number = number
+        self._copies = copies
+        self._owners = owners
+        self._remote: tuple[object, RemoteView] | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        if name not in QUESTIONS:
+            raise AttributeError(name)
+        return partial(self._look, name)
+
+    def _look(self, name: str, *arguments: object) -> object:
+        deadline = time.monotonic() + TAKEOVER_SECONDS
+        while self._owners is not None and not self._copies.has(self._number):
+            owner = self._owners.of(self._number)
+            if owner is None or not owner.address:
+                break
+            try:
+                if self._remote is None or self._remote[0] != owner:
+                    view = RemoteView(
+                        owner.address, self._number, TAKEOVER_SECONDS, least_epoch=owner.epoch
+                    )
+                    self._remote = owner, view
+                return getattr(self._remote[1], name)(*arguments)
+            except NotServed as trouble:
+                if time.monotonic() > deadline:
+                    _log.info("partition %d is copied, not asked for: %s", self._number, trouble)
+                    self._owners.note_silent(owner.address)
+                    break
+                time.sleep(LOOK_SECONDS)
+        return getattr(MirrorView(self._copies.of(self._number)), name)(*arguments)

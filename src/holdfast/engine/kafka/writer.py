@@ -1,0 +1,130 @@
+"""The writer of one partition: transactions that the brokers refuse once somebody else has begun.
+
+Its transactional id is the partition's. Whoever opens a writer ends the transaction of the writer
+before, if one is under way, and fences it: from then on the outcome is decided and can be read.
+After an error whose outcome is not known a writer is thrown away, never used again: an end of
+transaction that comes late must not touch a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from holdfast.engine.kafka.feed import Place
+from holdfast.engine.kafka.records import Entry, Header, pack_entry, pack_messages
+from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
+from holdfast.engine.kafka.troubles import FENCED, client_log, explain, is_refusal
+from holdfast.errors import HoldfastError, Unreachable
+from holdfast.stepping.commit import Outgoing
+
+INIT_SECONDS = 15.0
+
+_MOVING = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+Report = Callable[[KafkaError | None, Message], None] | None
+
+
+class Overtaken(Exception):
+    """Somebody else has opened a writer of this partition."""
+
+
+class Lost(Exception):
+    """The outcome is not known. Open another writer, then read the changelog."""
+
+    def __init__(self, trouble: HoldfastError, *, moving: bool = False) -> None:
+        super().__init__(str(trouble))
+        self.trouble = trouble
+        self.moving = moving  # the group of workers has changed meanwhile: try again at once
+
+
+class Writer:
+    def __init__(self, settings: KafkaSettings, changelog: Place, name: str) -> None:
+        """Raises TryAgain where brokers cannot be reached, AccessDenied where they refuse."""
+        self._settings = settings
+        self._changelog = changelog
+        self._seconds = settings.transaction_seconds
+        self._producer = Producer(
+            {
+                **settings.common(),
+                "transactional.id": name,
+                "transaction.timeout.ms": int(self._seconds * 1000),
+                "acks": "all",
+                "linger.ms": 0,
+                "message.max.bytes": RECORD_BYTES_MAX,
+                "compression.type": "none",
+                "logger": client_log,
+            }
+        )
+        try:
+            self._producer.init_transactions(INIT_SECONDS)
+        except KafkaException as trouble:
+            raise explain(trouble.args[0], settings, "beginning to write") from None
+
+    def write(
+        self,
+        entry: Entry,
+        messages: Sequence[tuple[Place, Outgoing]] = (),
+        source: str = "",
+        offsets: Sequence[TopicPartition] = (),
+        group: object = None,
+        inside: Callable[[], None] = lambda: None,
+    ) -> int:
+        """1 begin, 2 the entry, 3 its messages, 4 how far the inbox was read, 5 the end.
+
+        Returns the offset behind the entry. Overtaken: it did not happen; Lost: nobody knows.
+        """
+        written: list[int] = []
+
+        def delivered(error: KafkaError | None, record: Message) -> None:
+            if error is None:
+                written.append(record.offset() or 0)
+
+        producer = self._producer
+        try:
+            producer.begin_transaction()
+            for value, headers in pack_entry(entry):
+                self._produce(self._changelog, value, headers, delivered)
+            for place, out in messages:
+                self._produce(place, out.frame, pack_messages(source, out), None)
+            producer.flush(self._seconds)
+            inside()
+            if offsets and group is not None:
+                producer.send_offsets_to_transaction(list(offsets), group, self._seconds)
+            producer.commit_transaction(self._seconds)
+        except KafkaException as trouble:
+            raise self._judged(trouble.args[0]) from None
+        except BufferError:
+            full = Unreachable(f"{self._settings.place}: a commit does not fit into memory")
+            raise Lost(full) from None
+        return written[-1] + 1 if written else 0
+
+    def _produce(self, place: Place, value: bytes, headers: list[Header], report: Report) -> None:
+        self._producer.produce(
+            place.topic, value, partition=place.partition, headers=headers, on_delivery=report
+        )
+
+    def _judged(self, error: KafkaError) -> Exception:
+        if error.code() in FENCED:
+            return Overtaken(error.str())
+        trouble = explain(error, self._settings, "committing")
+        if is_refusal(error):
+            self._try_to_abort()
+        return Lost(trouble, moving=error.code() in _MOVING)
+
+    def _try_to_abort(self) -> None:
+        """So that what waits behind this transaction need not wait for our successor."""
+        try:
+            self._producer.abort_transaction(self._seconds)
+        except KafkaException:
+            pass  # the next writer of the partition ends it
+
+    def abandon(self) -> None:
+        """Nothing of what it still holds goes out any more."""
+        if hasattr(self, "_producer"):
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            del self._producer  # feed.py says why

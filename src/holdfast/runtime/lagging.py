@@ -1,0 +1,50 @@
+"""Lag: what waits in each partition, and since when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from holdfast.engine.port import Engine, View
+
+
+class Lag(NamedTuple):
+    partition: int
+    inbox: int  # events that came, ever
+    folded: int
+    oldest_seconds: float  # since the oldest that waits came; 0.0 if none does
+    owner: str
+
+    @property
+    def waiting(self) -> int:
+        return self.inbox - self.folded
+
+
+def lags(engine: Engine, clock: Callable[[], float] = time.time) -> list[Lag]:
+    return [_lag(n, engine.view(n), clock()) for n in engine.catalog.layout.numbers]
+
+
+def _lag(number: int, view: View, now: float) -> Lag:
+    folded = view.head().position
+    inbox = max(folded, view.inbox_next())
+    waiting = view.frames(folded, 1) if inbox > folded else []
+    oldest = max(0.0, now - waiting[0].stamp) if waiting else 0.0
+    return Lag(number, inbox, folded, oldest, view.owner())
+
+
+def as_metrics(fleet: str, found: list[Lag]) -> str:
+    """In the text format of Prometheus."""
+    families: dict[str, list[float]] = {
+        "holdfast_inbox_events_total counter": [lag.inbox for lag in found],
+        "holdfast_folded_events_total counter": [lag.folded for lag in found],
+        "holdfast_lag_events gauge": [lag.waiting for lag in found],
+        "holdfast_lag_seconds gauge": [round(lag.oldest_seconds, 3) for lag in found],
+    }
+    lines = []
+    for family, values in families.items():
+        lines.append(f"# TYPE {family}")
+        name = family.split()[0]
+        for lag, value in zip(found, values, strict=True):
+            lines.append(f'{name}{{fleet="{fleet}",partition="{lag.partition}"}} {value}')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,116 @@
+"""Goal: a new copy of a partition begins with a base copy and needs nothing that is before it."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.kafka.engine import KafkaEngine
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.port import Limits
+from holdfast.errors import DamagedData
+from holdfast.testing.conformance import FLEET
+from holdfast.testing.conformance.workbench import (
+    Owner,
+    append,
+    inbox,
+    messages,
+    numbered,
+    record,
+)
+
+FORGETFUL = Limits(retain_seconds=0.001)
+
+
+class Fleets:
+    """Handles of one fleet, each with copies of its own, as processes on other machines have."""
+
+    def __init__(self, bootstrap: str, folder: Path, closing: ExitStack) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._closing = closing
+        self._prefix = f"bases-{uuid.uuid4().hex[:8]}"
+
+    def open(self, machine: str, base: str | None = None) -> KafkaEngine:
+        settings = KafkaSettings(
+            self._bootstrap,
+            self._prefix,
+            FORGETFUL,
+            cache=self._folder / machine,
+            base=base,
+        )
+        engine = KafkaEngine(settings, FLEET, 1)
+        self._closing.callback(engine.close)
+        return engine
+
+
+@pytest.fixture
+def fleets(kafka: str, tmp_path: Path) -> Iterator[Fleets]:
+    with ExitStack() as closing:
+        yield Fleets(kafka, tmp_path, closing)
+
+
+def fill(engine: KafkaEngine) -> Owner:
+    owner = Owner.of(engine)
+    append(engine, numbered("gcs", range(1, 6)))
+    append(engine, messages("other", 1, 2))
+    owner.commit([record("d-1", "one"), record("d-2", "two")], events=6)
+    return owner
+
+
+@pytest.mark.parametrize("store", ["topic", "folder"])
+def test_another_machine_goes_on_from_a_base_copy(
+    fleets: Fleets, store: str, tmp_path: Path
+) -> None:
+    base = None if store == "topic" else f"file:{tmp_path / 'store'}"
+    first = fleets.open("a", base)
+    owner = fill(first)
+    first.make_base_copies()
+    owner.commit([record("d-1", "later", 2)], events=1)
+    # What is before the base copy is gone from the topics, so it cannot have come from there.
+    following = first._copies.of(0)
+    assert first._fleet.feed.beginning(following.changelog) > 0
+    assert first._fleet.feed.beginning(following.inbox) > 0
+    second = fleets.open("b", base)
+    view = second.view(0)
+    assert view.head() == owner.head
+    assert sorted(view.records()) == [record("d-1", "later", 2), record("d-2", "two")]
+    assert view.marks() == {"other": 2}
+    append(second, numbered("gcs", range(3, 8)))
+    append(second, messages("other", 1, 3))
+    assert inbox(second, position=7) == ["gcs.6", "gcs.7", "other>3"], "dedupe is in the base copy"
+    assert Owner.of(second).head == owner.head
+
+
+def test_a_copy_that_is_too_old_begins_again(fleets: Fleets) -> None:
+    """It was away for so long that what comes next for it has been deleted."""
+    early = fleets.open("old")
+    assert early.view(0).head().commits == 0
+    early.close()
+    first = fleets.open("a")
+    owner = fill(first)
+    first.make_base_copies()
+    owner.commit([record("d-3", "newest")], events=1)
+    again = fleets.open("old")
+    assert again.view(0).head() == owner.head
+    assert again.view(0).record("Drone", "d-3") == record("d-3", "newest")
+
+
+def test_a_damaged_copy_is_made_anew(fleets: Fleets, tmp_path: Path) -> None:
+    first = fleets.open("a")
+    owner = fill(first)
+    first.close()
+    (state,) = (tmp_path / "a").rglob("state.db")
+    state.write_bytes(b"no database" * 1000)
+    for side in ("state.db-wal", "state.db-shm"):
+        state.with_name(side).unlink(missing_ok=True)
+    assert fleets.open("a").view(0).head() == owner.head
+
+
+def test_a_base_copy_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    from holdfast.engine.kafka.bases import unpack
+
+    with pytest.raises(DamagedData, match="cannot be read"):
+        unpack(b"\x28\xb5\x2f\xfd garbage", tmp_path)

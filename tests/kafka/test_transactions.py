@@ -1,0 +1,49 @@
+"""Goal: on Kafka too nothing is lost, doubled or out of order, whatever is killed, cut off or late.
+
+Real brokers, two machines with workers, two producers; then the states, the actions and the topics
+themselves are compared with the oracle. More seeds: HOLDFAST_KAFKA_SEEDS=7,8 or `make chaos-kafka`.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.kafka.chaos import FAULTS, run
+from tests.kafka.faults import MIXED, WORKERS_ONLY, Fault, plan
+
+SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KAFKA_SEEDS", "1").split(",")]
+FULL_DISK = [
+    Fault("fill the disk", after_seconds=1.0, lasts_seconds=4.0, pick=0),
+    Fault("kill a worker", after_seconds=0.5, lasts_seconds=0.0, pick=1),
+]
+pytestmark = [pytest.mark.kill, pytest.mark.slow]
+
+Record = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_without_any_fault(seed: int, record_property: Record) -> None:
+    result = run(seed, [], brokers=1, least_events=2_000)
+    record_property("summary", str(result))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_workers_are_killed(seed: int, record_property: Record) -> None:
+    result = run(seed, plan(seed, WORKERS_ONLY, 12), brokers=1)
+    assert result.faults.total() == 12
+    record_property("summary", str(result))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_everything_fails_at_some_time(seed: int, record_property: Record) -> None:
+    result = run(seed, plan(seed, MIXED, FAULTS), brokers=3)
+    assert result.faults.keys() == MIXED.keys(), "every kind had its turn"
+    assert result.faults.total() == FAULTS
+    record_property("summary", str(result))
+
+
+def test_the_disk_of_a_broker_is_full(record_property: Record) -> None:
+    result = run(SEEDS[0], FULL_DISK, brokers=1, disk_bytes=32 << 20)
+    record_property("summary", str(result))
