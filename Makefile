@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test soak chaos-kafka sim-coverage demo bench bench-smoke wheel clean
+.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-smoke wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,10 +49,19 @@ format: setup ## Format the code and apply the safe fixes of ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-test: setup lint ## Set up, lint, run all tests
+# Those that start brokers: by far the slowest, and the only ones that need Java and Maven.
+KAFKA_TESTS = tests/kafka $(wildcard tests/engine/test_kafka_*.py tests/servers/test_kafka_*.py)
+
+test: setup lint ## Set up, lint, run all tests but those on Kafka
 	@start=$$(date +%s); status=0; \
-		$(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS) || status=$$?; \
-		echo "tests took $$(( $$(date +%s) - start )) s"; \
+		$(BIN)/python -m pytest --durations=10 $(KAFKA_TESTS:%=--ignore=%) $(PYTEST_ARGS) || status=$$?; \
+		echo "tests took $$(( $$(date +%s) - start )) s; those on Kafka: make test-kafka"; \
+		exit $$status
+
+test-kafka: setup ## Run the tests on real Kafka brokers (needs Java and Maven)
+	@start=$$(date +%s); status=0; \
+		$(BIN)/python -m pytest --durations=10 $(KAFKA_TESTS) $(PYTEST_ARGS) || status=$$?; \
+		echo "tests on Kafka took $$(( $$(date +%s) - start )) s"; \
 		exit $$status
 
 # The fleet with every feature of an agent, in two releases.

@@ -14,6 +14,7 @@ ELSEWHERE = {
     "Changed through the engine's URL": "tests/docs/test_bounds.py",
     "Commits of releases that made no notes have none": "tests/olddata/test_old_data.py",
     "past it a partition waits for its relay": "tests/runtime/test_semantics_messages.py",
+    "events gather so long between commits": "tests/runtime/test_gathering.py",
 }
 NOT_GUARANTEED = [
     "that an append which raised anything but a refusal did not happen: send it again, it dedupes",

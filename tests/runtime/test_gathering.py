@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, Context, Event, Fleet, on
+from holdfast.engine.port import Limits
 from holdfast.model.keys import Layout
 from holdfast.runtime import partition as partition_module
 from holdfast.runtime.gathering import GATHER_SECONDS, PAUSE_SECONDS, pause
@@ -93,6 +94,19 @@ def test_nobody_waits_while_more_is_there(tmp_path: Path, monkeypatch: pytest.Mo
         assert slept == []
         world.worker.turn(slept.append)
         assert slept == [0.01]
+
+
+def test_an_interval_between_commits_can_be_asked_for(tmp_path: Path) -> None:
+    """Fewer and larger commits for whoever pays for each of them; at most a second."""
+    for asked, most in [(0.2, 0.2), (60.0, 1.0)]:
+        limits = Limits(commit_interval_seconds=asked)
+        with opened(Fleet("clocks", agents=[Clock]), "memory", tmp_path, limits=limits) as world:
+            world.run()
+            slept: list[float] = []
+            world.live.send(Clock, "c-1", Tick())
+            world.worker.turn(slept.append)
+            assert len(slept) == 1
+            assert most / 2 < slept[0] <= most
 
 
 def test_what_was_too_large_for_a_commit_is_not_tried_again(

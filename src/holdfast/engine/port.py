@@ -84,6 +84,7 @@ class Limits:
     sources_max: int = 10_000  # a new source past it: TooManySources
     disk_reserve_bytes: int = 64 * 1024 * 1024  # DiskFull: messages at it, sends at twice it
     clock_jump_seconds_max: float = 3600.0  # a larger jump forward: ClockJumped
+    commit_interval_seconds: float = 0.0  # the runtime's: events gather so long between commits
     segment_bytes: int = 64 * 1024 * 1024
     retain_seconds: float = 7 * 24 * 3600.0  # so long folded events and actions are kept
     retain_bytes: int = 4 * 1024**3  # per inbox; past it folded events go earlier, others never

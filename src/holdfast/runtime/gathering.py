@@ -13,6 +13,7 @@ EVENTS_PER_SEND = 1_500  # of senders that gather themselves
 EVENTS_PER_CHANGED_AGENT = 4  # where a commit has more, each is written seldom enough
 PAUSE_SECONDS = 0.01
 GATHER_SECONDS = 0.03  # where several sends came since the commit before
+INTERVAL_SECONDS_MAX = 1.0  # of the setting: a worker that sleeps longer is taken for a dead one
 
 
 def pause(events: int, sends: int, agents: int, took: float) -> float:

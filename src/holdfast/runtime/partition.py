@@ -13,7 +13,7 @@ from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
 from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.model.fleet import FleetModel
-from holdfast.runtime.gathering import pause
+from holdfast.runtime.gathering import INTERVAL_SECONDS_MAX, pause
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Outgoing
@@ -159,7 +159,9 @@ class Partition:
             return 0.0
         events = commit.head.position - commit.before.position
         agents = len(commit.records) + sum(block.count for block in commit.blocks)
-        return pause(events, self._sends, agents, self._clock().uptime - self._instant.uptime)
+        took = self._clock().uptime - self._instant.uptime
+        interval = min(INTERVAL_SECONDS_MAX, self._engine.limits.commit_interval_seconds)
+        return max(interval - took, pause(events, self._sends, agents, took))
 
     def _tell_time(self) -> float:
         """The clock, as long as it does not outrun time: timers must not fire by a jump."""

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.records import Claimed, Committed
-from holdfast.engine.kafka.writer import Lost, Overtaken
+from holdfast.engine.kafka.writer import Lost, Moving, Overtaken
 from holdfast.engine.port import Claim
 from holdfast.errors import Busy, DamagedData, Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit
@@ -28,8 +28,6 @@ CLAIM_ATTEMPTS = 20
 # end and one transaction. Nobody comes? Then the other has died in between, and we go on.
 SUCCESSOR_SECONDS = 5.0
 LOOK_SECONDS = 0.05
-OFFSETS_SECONDS = 1.0
-MOVES_MAX = 20  # a rebalance takes a second at most
 
 
 class Group(Protocol):
@@ -59,8 +57,6 @@ class Ownership:
         self._faults = faults
         self._group = group
         self._uncertain = False
-        self._told_group = 0.0
-        self._moves = 0  # in a row: commits that met a group which was being changed
         self.claim = self._claim(generation, noted)
         self.head = self._mirror.view.head()
 
@@ -123,44 +119,37 @@ class Ownership:
         self._faults("commit.after")
 
     def _write(self, commit: Commit) -> None:
-        following = self._following
-        messages = [(following.inbox_of(out.destination), out) for out in commit.outgoing]
-        group = self._group
-        offsets = self._offsets(commit.head.position) if group is not None else []
         self._uncertain = True
         try:
-            following.changelog_end = self._writer.write(
-                Committed.of(self.claim.epoch, commit),
-                messages,
-                self._mirror.incarnation,
-                offsets,
-                group.metadata() if group is not None and offsets else None,
-                lambda: self._faults("commit.inside"),
-            )
+            try:
+                end = self._transact(commit, self._offsets(commit.head.position))
+            except Moving:
+                end = self._transact(commit, [])  # the next commit tells the group
         except Overtaken:
             self._await_successor()
             return
         except Lost as lost:
-            if not lost.moving or self._moves >= MOVES_MAX:
-                raise lost.trouble from None
-            self._moves += 1
-            time.sleep(LOOK_SECONDS)
-            return
-        self._moves = 0
+            raise lost.trouble from None
+        self._following.changelog_end = end
         self._uncertain = False
         self.head = commit.head
 
-    def _offsets(self, position: int) -> list[TopicPartition]:
-        """How far the inbox is folded, for the group, now and then.
+    def _transact(self, commit: Commit, offsets: list[TopicPartition]) -> int:
+        following = self._following
+        return self._writer.write(
+            Committed.of(self.claim.epoch, commit),
+            [(following.inbox_of(out.destination), out) for out in commit.outgoing],
+            self._mirror.incarnation,
+            offsets,
+            self._group.metadata() if self._group is not None and offsets else None,
+            lambda: self._faults("commit.inside"),
+        )
 
-        Nothing of ours depends on it: the position is in the changelog. It is there for the tools
-        of Kafka; and the call that adds it has been seen to hang when brokers restart.
-        """
-        offset = self._mirror.offset_at(position)
-        if offset is None or time.monotonic() - self._told_group < OFFSETS_SECONDS:
-            return []
-        self._told_group = time.monotonic()
-        return [TopicPartition(*self._following.inbox, offset)]
+    def _offsets(self, position: int) -> list[TopicPartition]:
+        """How far the inbox is folded, for the group and the tools of Kafka: what decides for us
+        is the position in the changelog, which stands in the same transaction."""
+        offset = None if self._group is None else self._mirror.offset_at(position)
+        return [] if offset is None else [TopicPartition(*self._following.inbox, offset)]
 
     def _await_successor(self) -> None:
         """Fenced as soon as it is seen that somebody has claimed the partition."""

@@ -8,7 +8,9 @@ transaction that comes late must not touch a later one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -20,6 +22,7 @@ from holdfast.errors import HoldfastError, Unreachable
 from holdfast.stepping.commit import Outgoing
 
 INIT_SECONDS = 15.0
+OFFSETS_SECONDS = 3.0  # milliseconds, if it does not hang
 
 _MOVING = {
     KafkaError.ILLEGAL_GENERATION,
@@ -33,13 +36,16 @@ class Overtaken(Exception):
     """Somebody else has opened a writer of this partition."""
 
 
+class Moving(Exception):
+    """It did not happen: the group of workers is being changed and takes no offsets of ours now."""
+
+
 class Lost(Exception):
     """The outcome is not known. Open another writer, then read the changelog."""
 
-    def __init__(self, trouble: HoldfastError, *, moving: bool = False) -> None:
+    def __init__(self, trouble: HoldfastError) -> None:
         super().__init__(str(trouble))
         self.trouble = trouble
-        self.moving = moving  # the group of workers has changed meanwhile: try again at once
 
 
 class Writer:
@@ -76,7 +82,8 @@ class Writer:
     ) -> int:
         """1 begin, 2 the entry, 3 its messages, 4 how far the inbox was read, 5 the end.
 
-        Returns the offset behind the entry. Overtaken: it did not happen; Lost: nobody knows.
+        Returns the offset behind the entry. Overtaken and Moving: it did not happen; Lost: nobody
+        knows.
         """
         written: list[int] = []
 
@@ -94,7 +101,7 @@ class Writer:
             producer.flush(self._seconds)
             inside()
             if offsets and group is not None:
-                producer.send_offsets_to_transaction(list(offsets), group, self._seconds)
+                self._send_offsets(offsets, group)
             producer.commit_transaction(self._seconds)
         except KafkaException as trouble:
             raise self._judged(trouble.args[0]) from None
@@ -108,20 +115,46 @@ class Writer:
             place.topic, value, partition=place.partition, headers=headers, on_delivery=report
         )
 
+    def _send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        """On a thread of its own: while a coordinator is away the client library does not end this
+        call in time, perhaps never (its issues 5456 and 5511). Then the writer is lost."""
+        sent: Future[None] = Future()
+        producer = self._producer
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction(list(offsets), group, OFFSETS_SECONDS)
+            except KafkaException as trouble:
+                sent.set_exception(trouble)
+            else:
+                sent.set_result(None)
+
+        threading.Thread(target=send, name="holdfast-offsets", daemon=True).start()
+        try:
+            sent.result(OFFSETS_SECONDS)
+        except TimeoutError:
+            trouble = Unreachable(
+                f"{self._settings.place}: committing: the coordinator of the workers' group did "
+                f"not answer within {OFFSETS_SECONDS:g} s: are the brokers up?"
+            )
+            raise Lost(trouble) from None
+
     def _judged(self, error: KafkaError) -> Exception:
         if error.code() in FENCED:
             return Overtaken(error.str())
         trouble = explain(error, self._settings, "committing")
-        if is_refusal(error):
-            self._try_to_abort()
-        return Lost(trouble, moving=error.code() in _MOVING)
+        moving = error.code() in _MOVING
+        if (moving or is_refusal(error)) and self._is_aborted() and moving:
+            return Moving(error.str())
+        return Lost(trouble)
 
-    def _try_to_abort(self) -> None:
+    def _is_aborted(self) -> bool:
         """So that what waits behind this transaction need not wait for our successor."""
         try:
             self._producer.abort_transaction(self._seconds)
         except KafkaException:
-            pass  # the next writer of the partition ends it
+            return False  # the next writer of the partition ends it
+        return True
 
     def abandon(self) -> None:
         """Nothing of what it still holds goes out any more."""

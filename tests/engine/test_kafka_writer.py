@@ -1,0 +1,111 @@
+"""Goal: a transaction carries the offsets of the group too, and neither a group that is being
+changed nor a broker that stands still makes it hang or happen twice."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from holdfast.engine.deaths import Deaths
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.records import Claimed
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Writer
+from tests.kills.harness import wait_until
+from tests.servers.kafka import KafkaCluster
+
+TRANSACTION_SECONDS = 5.0
+
+
+def entry(epoch: int) -> Claimed:
+    return Claimed(epoch, 1, "somebody", Deaths())
+
+
+class Bench:
+    def __init__(self, cluster: KafkaCluster, folder: Path) -> None:
+        name = f"w-{uuid.uuid4().hex[:8]}"
+        self.cluster = cluster
+        self.settings = KafkaSettings(
+            cluster.bootstrap, name, cache=folder, transaction_seconds=TRANSACTION_SECONDS
+        )
+        self.inbox, self.changelog = Place(f"{name}.inbox", 0), Place(f"{name}.changelog", 0)
+        for place in (self.inbox, self.changelog):
+            cluster.create_topic(place.topic)
+        self.offsets = [TopicPartition(*self.inbox, 7)]
+
+    def joined(self) -> Membership:
+        member = Membership(self.settings, self.inbox.topic, None, lambda: None)
+        wait_until(lambda: member.assigned() == {0}, 30.0, "a member has its partition")
+        return member
+
+    def writer(self) -> Writer:
+        return Writer(self.settings, self.changelog, f"{self.settings.prefix}.p0")
+
+    def entries(self) -> int:
+        with closing(Feed(self.settings)) as feed:
+            return len(list(read_all(self.settings, feed, self.changelog)))
+
+    def committed(self) -> int:
+        settings = {**self.settings.common(), "group.id": f"{self.settings.prefix}.workers"}
+        with closing(Consumer(settings)) as asking:
+            (found,) = asking.committed([TopicPartition(*self.inbox)], timeout=10.0)
+        return int(found.offset)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster() as started:
+        yield started
+
+
+@pytest.fixture
+def bench(cluster: KafkaCluster, tmp_path: Path) -> Bench:
+    return Bench(cluster, tmp_path)
+
+
+def test_offsets_stand_with_the_entry(bench: Bench) -> None:
+    with closing(bench.joined()) as member:
+        writer = bench.writer()
+        writer.write(entry(1), offsets=bench.offsets, group=member.metadata())
+        writer.abandon()
+    assert (bench.entries(), bench.committed()) == (1, 7)
+
+
+def test_a_group_that_has_moved_on_costs_nothing_but_its_offsets(bench: Bench) -> None:
+    """The transaction is ended, so that the same writer can go on at once."""
+    with closing(bench.joined()) as member:
+        before = member.metadata()
+    with closing(bench.joined()):
+        writer = bench.writer()
+        with pytest.raises(Moving):
+            writer.write(entry(1), offsets=bench.offsets, group=before)
+        writer.write(entry(1))
+        writer.abandon()
+    assert bench.entries() == 1
+
+
+@pytest.mark.kill
+def test_a_broker_that_stands_still_inside_a_transaction_is_not_waited_for(bench: Bench) -> None:
+    broker = bench.cluster.broker(1)
+    with closing(bench.joined()) as member:
+        writer, group = bench.writer(), member.metadata()
+        writer.write(entry(1), offsets=bench.offsets, group=group)
+        begun = time.monotonic()
+        try:
+            with pytest.raises(Lost, match="are the brokers up"):
+                writer.write(entry(2), offsets=bench.offsets, group=group, inside=broker.pause)
+        finally:
+            broker.resume()
+        assert time.monotonic() - begun < OFFSETS_SECONDS + TRANSACTION_SECONDS
+        writer.abandon()
+        successor = bench.writer()
+        assert bench.entries() == 1, "the successor has ended it"
+        successor.write(entry(2))
+        successor.abandon()
+    assert bench.entries() == 2
