@@ -36,13 +36,18 @@ def publish(document: dict[str, Any], folder: Path) -> str:
     images = folder / "img"
     images.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join(part for part in (*sections(document), *plot(document, images)) if part)
-    old = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
-    before, begin, rest = old.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has lost its marks: put {BEGIN!r} and {END!r} back")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", "utf-8")
+    put_between(page, BEGIN, END, text)
     return text
+
+
+def put_between(page: Path, begin: str, end: str, text: str) -> None:
+    """In the place of what stands between two marks of a page, which is made if there is none."""
+    old = page.read_text("utf-8") if page.exists() else f"{begin}\n{end}\n"
+    if begin not in old or end not in old:
+        raise ValueError(f"{page} has lost its marks: put {begin!r} and {end!r} back")
+    before, _, rest = old.partition(begin)
+    after = rest.partition(end)[2]
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")
 
 
 def sections(document: dict[str, Any]) -> list[str]:

@@ -67,11 +67,11 @@ def records(part: Events) -> Iterator[tuple[str, str]]:
         agents, kinds, rows, percents, beats, strict=True
     ):
         if kind == POSITION:
-            value = f'{{"kind":"Position","lat":{lat!r},"lon":{lon!r},"alt":{alt!r}}}'
+            value = f'{{"type":"Position","lat":{lat!r},"lon":{lon!r},"alt":{alt!r}}}'
         elif kind == BATTERY:
-            value = f'{{"kind":"Battery","percent":{percent!r}}}'
+            value = f'{{"type":"Battery","percent":{percent!r}}}'
         elif kind == HEARTBEAT:
-            value = f'{{"kind":"Heartbeat","number":{beat}}}'
+            value = f'{{"type":"Heartbeat","number":{beat}}}'
         else:
             raise ValueError("a topic holds positions and mixed events, no messages")
         yield key_of(agent), value

@@ -1,8 +1,9 @@
 """Ours on Kafka: `python -m bench.kafka.ours [--seconds 20] [--out FILE]` prints JSON.
 
 One broker, two workers and one producer on this machine: throughput interpreted and compiled,
-latency by offered rate, takeover with and without a standby, restoring 100,000 agents. Every run is
-held against the oracle.
+latency by offered rate and by the interval between transactions, takeover with and without a
+standby, restoring 100,000 agents, and events that wait in the topic. Every run is held against the
+oracle.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench.contenders.base import judged
 from bench.events import Stream
+from bench.kafka.places import fresh
 from bench.ours.processes import Workers
 from bench.ours.run import Run, run
 from bench.workloads import SAMPLES_PER_SECOND, Workload
@@ -30,21 +31,18 @@ from tests.servers.kafka import KafkaCluster
 AGENTS = 100_000
 SESSION_SECONDS = 2.0
 RATES = (1_000, 10_000, 50_000)
+INTERVALS = (0.02, 0.1, 0.5)  # seconds between transactions, at the middle rate
+WAITING_EVENTS = {"frames": 4_000_000, "records": 1_000_000}
 
 
-def fresh(bootstrap: str, folder: Path, **settings: object) -> str:
-    """A fleet of its own, with copies of its own."""
-    query = "&".join(f"{name}={value}" for name, value in settings.items())
-    prefix = f"bench-{uuid.uuid4().hex[:6]}"
-    return f"kafka://{bootstrap}/{prefix}?cache={folder / 'cache'}&{query}".rstrip("&")
-
-
-def measured(bootstrap: str, workload: Workload, *, columns: bool) -> dict[str, Any]:
+def measured(
+    bootstrap: str, workload: Workload, *, columns: bool, **settings: object
+) -> dict[str, Any]:
     """One run with two workers, and what the oracle says of it."""
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as place:
         folder = Path(place)
-        wanted = Run(workload, folder, workers=2, columns=columns, engine=fresh(bootstrap, folder))
-        found = run(wanted)
+        url = fresh(bootstrap, folder, **settings)
+        found = run(Run(workload, folder, workers=2, columns=columns, engine=url))
     outcome = found.pop("outcome")
     result = judged("holdfast", workload, "2 workers", {**found, **outcome})
     told = {"events": sum(found["counts"]), "per_second": round(result.per_second)}
@@ -69,24 +67,39 @@ def compiled(bootstrap: str, seconds: float) -> dict[str, Any]:
 
 def latency(bootstrap: str, seconds: float) -> dict[str, Any]:
     return {
-        str(rate): measured(
-            bootstrap,
-            Workload(
-                "latency",
-                Stream(every=max(1, rate // SAMPLES_PER_SECOND)),
-                seconds=seconds,
-                rate=rate,
-                warmup=3.0,
-            ),
-            columns=False,
-        )
-        for rate in RATES
+        str(rate): measured(bootstrap, _offered(rate, seconds), columns=False) for rate in RATES
     }
+
+
+def intervals(bootstrap: str, seconds: float) -> dict[str, Any]:
+    workload = _offered(RATES[1], seconds)
+    return {
+        f"{interval:g}": measured(
+            bootstrap, workload, columns=False, commit_interval_seconds=interval
+        )
+        for interval in INTERVALS
+    }
+
+
+def _offered(rate: int, seconds: float) -> Workload:
+    stream = Stream(every=max(1, rate // SAMPLES_PER_SECOND))
+    return Workload("latency", stream, seconds=seconds, rate=rate, warmup=3.0)
+
+
+def waiting(bootstrap: str, _: float) -> dict[str, Any]:
+    found = {}
+    for form, events in WAITING_EVENTS.items():
+        words = [sys.executable, "-m", "bench.kafka.waiting", bootstrap, form, str(events)]
+        environment = {**os.environ, "BENCH_WATCHDOG_SECONDS": "0"}
+        told = subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        found[form] = json.loads(told.stdout)
+    return found
 
 
 def takeover(bootstrap: str, _: float) -> dict[str, Any]:
     """From kill -9 of a machine's only worker until the other has folded what was sent since."""
     return {
+        "session_seconds": SESSION_SECONDS,
         "standby": _taken_over(bootstrap, "yes"),
         "no standby": _taken_over(bootstrap, "no"),
         "restarted": _taken_over(bootstrap, "no", restarted=True),
@@ -155,7 +168,9 @@ def _copied(url: str, cache: Path) -> float:
 
 PARTS: dict[str, Callable[[str, float], dict[str, Any]]] = {
     "throughput": throughput,
+    "waiting": waiting,
     "latency": latency,
+    "intervals": intervals,
     "takeover": takeover,
     "restore": restore,
 }

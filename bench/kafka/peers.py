@@ -82,6 +82,9 @@ FAUST = Peer(
 )
 
 
+PEERS_ON_KAFKA = (QUIX, FAUST)
+
+
 @dataclass(frozen=True)
 class Run:
     """One peer, from an empty input topic on. Topics are named after the peer."""
@@ -229,7 +232,7 @@ def main() -> None:
     folder = wanted.folder or Path(tempfile.mkdtemp(prefix="bench-kafka-"))
     results = []
     with KafkaCluster(tests=False, heap_mb=1024) as kafka:
-        for peer in (QUIX, FAUST):
+        for peer in PEERS_ON_KAFKA:
             run = Run(
                 *(kafka.bootstrap, folder, stream, wanted.events or peer.events),
                 *(wanted.seconds, wanted.finish),

@@ -37,7 +37,7 @@ FRESH = (0.0, 0.0, 0.0, 100.0, 1.0, 0, 0, 0, 0)
 
 def folded(event: dict[str, Any], state: list[Any]) -> dict[str, Any] | None:
     """The action that an event makes, if any; the state is changed in place."""
-    kind = event["kind"]
+    kind = event["type"]
     if kind == "Position":
         state[0], state[1], state[2] = event["lat"], event["lon"], event["alt"]
         state[6] += 1

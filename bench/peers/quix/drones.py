@@ -30,7 +30,7 @@ def folded(event: dict[str, Any], store: State) -> list[dict[str, Any]]:
     """The actions that an event makes."""
     state = store.get("drone") or list(FRESH)
     actions: list[dict[str, Any]] = []
-    kind = event["kind"]
+    kind = event["type"]
     if kind == "Position":
         state[0], state[1], state[2] = event["lat"], event["lon"], event["alt"]
         state[6] += 1
