@@ -8,11 +8,12 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -23,6 +24,8 @@ from confluent_kafka.admin import (
 )
 
 from holdfast import Fleet
+from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError, WrongFleet
 from tests.cli.commands import holdfast, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
@@ -231,6 +234,36 @@ def test_topics_of_another_fleet(kafka: str, prefix: str, tmp_path: Path) -> Non
     for enter in (others.open, others.connect):
         with told(WrongFleet, "are of fleet 'delivery', this is 'others'", "give another prefix"):
             enter(url)
+
+
+def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> None:
+    """Told before it starts where the stranger has partitions already; else when it joins."""
+    url = made(kafka, prefix, tmp_path)
+    stranger = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": f"{prefix}.workers",
+            "client.id": "stranger",
+            "partition.assignment.strategy": "range",
+        }
+    )
+    stranger.subscribe([f"{prefix}.catalog"])
+    try:
+        deadline = time.monotonic() + 30.0
+        while not stranger.assignment() and time.monotonic() < deadline:
+            stranger.poll(0.1)
+        parts = ("has a member that is no worker of this fleet (stranger on", "another prefix")
+        with told(UsageError, *parts):
+            fleet.open(url)
+        refused(holdfast("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
+        settings = KafkaSettings(kafka, prefix, cache=tmp_path)
+        member = Membership(settings, f"{prefix}.inbox.0", None, lambda: None)
+        with closing(member), told(UsageError, "no workers of this fleet", seconds=30.0):
+            while time.monotonic() < deadline + 30.0:
+                member.assigned()
+                stranger.poll(0.1)
+    finally:
+        stranger.close()
 
 
 def test_no_fleet_there(kafka: str, prefix: str, tmp_path: Path) -> None:

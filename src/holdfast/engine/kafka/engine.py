@@ -289,7 +289,7 @@ class KafkaEngine:
 
     def check_nobody_folds(self) -> None:
         """InUse where workers run. Those that have ended count for as long as their session."""
-        self._fleet.check_group_is_empty(f"{self.settings.prefix}.workers")
+        self._fleet.check_group_is_empty()
 
     def _check_open(self) -> None:
         if self._closed:

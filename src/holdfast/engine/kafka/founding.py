@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, MemberDescription
 
 from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.catalog import KafkaCatalog
 from holdfast.engine.kafka.feed import Feed
 from holdfast.engine.kafka.owners import Owners
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.topics import Topics, catalog_topic, fleet_plans, partition_plans
+from holdfast.engine.kafka.topics import (
+    Topics,
+    catalog_topic,
+    fleet_plans,
+    is_inbox,
+    partition_plans,
+)
 from holdfast.engine.kafka.troubles import admin_of, explained
 from holdfast.errors import InUse, UsageError, WrongFleet
 
@@ -35,16 +41,32 @@ class Founded:
             self.close()
             raise
 
-    def check_group_is_empty(self, group: str) -> None:
+    @property
+    def group(self) -> str:
+        """Of the workers."""
+        return f"{self.settings.prefix}.workers"
+
+    def check_group_is_empty(self) -> None:
         deadline = time.monotonic() + self.settings.session_seconds + GRACE_SECONDS
         admin = admin_of(self.settings)
-        while members := _members(admin, self.settings, group):
+        while members := len(_members(admin, self.settings, self.group)):
             if time.monotonic() > deadline:
                 raise InUse(
                     f"{self.settings.place}: {members} worker{'s' * (members > 1)} of this fleet "
                     "run: stop them first, on every machine"
                 )
             time.sleep(LOOK_SECONDS)
+
+    def check_group_is_ours(self) -> None:
+        """Who else is a member gets partitions of ours and leaves them lying, or keeps us out."""
+        for member in _members(admin_of(self.settings), self.settings, self.group):
+            assigned = member.assignment.topic_partitions if member.assignment else []
+            if any(not is_inbox(each.topic, self.settings.prefix or "") for each in assigned):
+                raise UsageError(
+                    f"{self.settings.place}: the group {self.group} has a member that is no worker "
+                    f"of this fleet ({member.client_id} on {member.host}): stop it, or give "
+                    f"another prefix, as in kafka://{self.settings.bootstrap}/PREFIX"
+                )
 
     def close(self) -> None:
         if hasattr(self, "catalog"):
@@ -53,10 +75,10 @@ class Founded:
         self.appender.close()
 
 
-def _members(admin: AdminClient, settings: KafkaSettings, group: str) -> int:
+def _members(admin: AdminClient, settings: KafkaSettings, group: str) -> list[MemberDescription]:
     with explained(settings, f"looking at group {group}"):
         found = admin.describe_consumer_groups([group])[group].result()
-    return len(found.members)
+    return list(found.members)
 
 
 def open_fleet(settings: KafkaSettings, fleet: str | None, partitions: int | None) -> Founded:
@@ -78,6 +100,8 @@ def open_fleet(settings: KafkaSettings, fleet: str | None, partitions: int | Non
         layout = opened.catalog.layout
         plans = partition_plans(prefix, layout.first, len(layout.partitions))
         topics.check(plans)
+        if partitions is not None:  # whoever may make a fleet is about to fold it
+            opened.check_group_is_ours()
     except BaseException:
         opened.close()
         raise

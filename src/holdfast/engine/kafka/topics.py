@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -38,6 +39,10 @@ def catalog_topic(prefix: str) -> str:
 def inbox_topic(prefix: str, first: int) -> str:
     """Of the partitions numbered on from `first`: a rescaling makes new topics."""
     return f"{prefix}.inbox.{first}"
+
+
+def is_inbox(topic: str, prefix: str) -> bool:
+    return re.fullmatch(inbox_topic(re.escape(prefix), 0)[:-1] + "[0-9]+", topic) is not None
 
 
 def changelog_topic(prefix: str, first: int) -> str:

@@ -56,6 +56,7 @@ _WRONG_PASSWORD = {KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICA
 _NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token"  # so the client library says it
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _TOO_OLD = {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+_STRANGERS = {KafkaError.INCONSISTENT_GROUP_PROTOCOL}
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 FENCED = {
     KafkaError._FENCED,
@@ -141,7 +142,8 @@ def _is_hopeless(complaint: KafkaError) -> bool:
 def is_refusal(error: KafkaError) -> bool:
     """Whether trying again does not help."""
     code = error.code()
-    return code in _DENIED or code in _WRONG_PASSWORD or code in _TOO_LARGE or code in _TOO_OLD
+    refusals = (_DENIED, _WRONG_PASSWORD, _TOO_LARGE, _TOO_OLD, _STRANGERS)
+    return any(code in each for each in refusals)
 
 
 def explain(error: KafkaError, settings: KafkaSettings, doing: str) -> HoldfastError:
@@ -178,6 +180,11 @@ def explain(error: KafkaError, settings: KafkaSettings, doing: str) -> HoldfastE
         return UsageError(
             f"{place}: the brokers are too old for {doing} ({error.str()}): Kafka 2.5 is the "
             "oldest that works, 4.x is what we test"
+        )
+    if code in _STRANGERS:
+        return UsageError(
+            f"{place}: {doing}: it has members that are no workers of this fleet: stop them, or "
+            f"give another prefix, as in kafka://{settings.bootstrap}/PREFIX"
         )
     if code in _UNKNOWN:
         return Missing(f"{place}: {doing}: a topic of this fleet is gone: restore it")
