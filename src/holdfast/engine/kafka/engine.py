@@ -13,6 +13,7 @@ from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import refuses
 from holdfast.engine.kafka import rescaling
 from holdfast.engine.kafka.copies import Copies
+from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
@@ -39,7 +40,7 @@ from holdfast.engine.port import (
 from holdfast.engine.sqlite.folders import check_count
 from holdfast.engine.sqlite.locks import Bell
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Fenced, HoldfastError, TryAgain, UsageError
+from holdfast.errors import Backlog, Fenced, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
@@ -99,9 +100,7 @@ class KafkaEngine:
         self._faults("append.before")
         place = self._copies.inbox_of(partition)
         taken: dict[int, Taken | Exception] = dict.fromkeys(range(len(parcels)), Taken(0, 0, 0.0))
-        if partition in self.catalog.closed_intakes:
-            late = [i for i, parcel in enumerate(parcels) if parcel.mark is None]
-            taken |= dict.fromkeys(late, refuses(f"partition {partition}"))
+        taken |= self._refused(partition, parcels)
         self._faults("append.inside")
         for bundle in bundles(parcels, [i for i, one in taken.items() if isinstance(one, Taken)]):
             value, headers = pack_parcels([parcels[i] for i in bundle])
@@ -115,6 +114,24 @@ class KafkaEngine:
                 taken[i] = Taken(following, parcels[i].frame.count, written.stamp)
         self._faults("append.after")
         return list(taken.values())
+
+    def _refused(self, partition: int, parcels: Sequence[Parcel]) -> dict[int, Taken | Exception]:
+        """By what has been heard of its owner: the topic itself takes everything."""
+        if partition in self.catalog.closed_intakes:
+            late = [i for i, parcel in enumerate(parcels) if parcel.mark is None]
+            return dict.fromkeys(late, refuses(f"partition {partition}"))
+        owner = self._fleet.owners.told_of(partition)
+        if owner is None or not owner.full:
+            return {}
+        outside = [i for i, parcel in enumerate(parcels) if parcel.external]
+        return dict.fromkeys(
+            outside,
+            Backlog(
+                f"{self.settings.place}: partition {partition}: more than "
+                f"{self.limits.backlog_events_max:,} events wait to be folded, the bound: send "
+                "slower, or see `holdfast lag` whether a worker runs"
+            ),
+        )
 
     # Owners.
 
@@ -305,14 +322,22 @@ class KafkaEngine:
             for following in self._copies.all():
                 try:
                     following.mirror.maintain()
-                    if following.mirror.number in self._owned:
-                        self._copies.bases.look(following)
+                    self._look_after_owned(following)
                     if following.mirror.number == self.catalog.layout.first in self._owned:
                         self._forwarder.look()
                 except HoldfastError as trouble:
                     troubles.append(trouble)
         if troubles:
             raise troubles[0]
+
+    def _look_after_owned(self, following: Following) -> None:
+        mirror = following.mirror
+        owned = self._owned.get(mirror.number)
+        if owned is not None:
+            waiting = mirror.inbox.head().next - mirror.view.head().position
+            most = self.limits.backlog_events_max
+            self._fleet.owners.tell_backlog(mirror.number, owned.claim.epoch, waiting, most)
+            self._copies.bases.look(following)
 
     def make_base_copies(self) -> None:
         """Now, of every partition that is owned here: so that others can begin with them."""

@@ -28,6 +28,7 @@ class Owner(NamedTuple):
     epoch: int
     address: str  # empty: it answers nobody
     machine: str  # where its copies are
+    full: bool = False  # more waits there than may: senders are refused
 
 
 class Owners:
@@ -67,6 +68,16 @@ class Owners:
                 if known is None or owner.epoch >= known.epoch:
                     self._known[number] = owner
             self.next_offset = (record.offset() or 0) + 1
+
+    def tell_backlog(self, number: int, epoch: int, waiting: int, most: int) -> None:
+        """For the owner, now and then. Who is refused comes back once half of it is folded."""
+        owner = self._known.get(number)
+        if owner is None or owner.epoch != epoch:
+            return  # what we told of ourselves has not come back yet
+        full = waiting > (most // 2 if owner.full else most)
+        if full != owner.full:
+            _log.warning("partition %d: %d events wait, the bound is %d", number, waiting, most)
+            self.tell(number, owner._replace(full=full))
 
     def tell(self, number: int, owner: Owner) -> None:
         """After a claim. That nobody hears of it is no trouble: readers have other ways."""
