@@ -37,7 +37,7 @@ def test_senders_are_refused_at_the_bound_and_go_on_below_it(kafka: str, tmp_pat
         sent = 0
         with pytest.raises(Backlog, match="events wait to be folded, the bound: send slower"):
             for _ in range(100):  # the bound is told a second or two after it is passed
-                sender.send(Crane, "c-1", Load(), timeout=0.2)
+                sender.send(Crane, "c-1", Load(), timeout=2.0)
                 sent += 1
                 time.sleep(0.05)
         sender.send(Crane, "c-1", Load(), timeout=60.0)  # it waits for its turn
