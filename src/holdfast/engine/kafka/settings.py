@@ -67,7 +67,7 @@ class KafkaSettings:
     @property
     def place(self) -> str:
         """For messages: without secrets."""
-        return f"kafka://{self.bootstrap}/{self.prefix or ''}"
+        return f"kafka://{self.bootstrap}{f'/{self.prefix}' if self.prefix else ''}"
 
     def named(self, prefix: str) -> KafkaSettings:
         return replace(self, prefix=prefix)
