@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.topics import catalog_topic
 from holdfast.engine.kafka.troubles import client_log, explain, is_refusal
 from holdfast.errors import Busy, HoldfastError
 
@@ -39,6 +40,9 @@ class Membership:
         self._held: set[int] = set()  # by the worker, which has to let go of them first
         self._metadata: object = None
         self._failure: HoldfastError | None = None
+        self._rejoining = False
+        self._widened = False
+        self.member_id: str | None = None
         self._stopping = False
         static = {"group.instance.id": f"{settings.prefix}.{name}"}
         member = {} if name is None else static
@@ -58,9 +62,7 @@ class Membership:
                 "logger": client_log,
             }
         )
-        self._consumer.subscribe(
-            [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self._subscribe([topic])
         self._thread = threading.Thread(target=self._run, name="holdfast-member", daemon=True)
         self._thread.start()
 
@@ -88,19 +90,42 @@ class Membership:
         with self._lock:
             return self._metadata
 
+    def rejoin(self) -> None:
+        """Let the group assign everything anew; whoever keeps a partition does not notice."""
+        self._rejoining = True
+
     # The thread.
 
     def _run(self) -> None:
         while not self._stopping:
             try:
+                if self._rejoining:
+                    self._rejoining = False
+                    self._subscribe_otherwise()
                 record = self._consumer.poll(POLL_SECONDS)
                 if record is not None and (error := record.error()) is not None:
                     self._complain(error)
                 with self._lock:
                     self._metadata = self._consumer.consumer_group_metadata()
+                self.member_id = self._consumer.memberid()
             except KafkaException as trouble:
                 self._complain(trouble.args[0])
                 time.sleep(POLL_SECONDS)
+
+    def _subscribe_otherwise(self) -> None:
+        """With and without the catalog in turn: brokers look again only if a member wants other
+        topics than before, and the library has no call that only asks."""
+        self._widened = not self._widened
+        more = [catalog_topic(self._settings.prefix or "")] if self._widened else []
+        self._subscribe([self._topic, *more])
+
+    def _subscribe(self, topics: list[str]) -> None:
+        self._consumer.subscribe(
+            topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def _ours(self, partitions: Sequence[TopicPartition]) -> set[int]:
+        return {each.partition for each in partitions if each.topic == self._topic}
 
     def _complain(self, error: KafkaError) -> None:
         trouble = explain(error, self._settings, "joining the group of workers")
@@ -123,13 +148,13 @@ class Membership:
         metadata = consumer.consumer_group_metadata()
         with self._lock:
             self._metadata = metadata
-            self._assigned |= {each.partition for each in partitions}
+            self._assigned |= self._ours(partitions)
         self._changed()
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Others get them once this returns, so the worker lets go of them first."""
         deadline = time.monotonic() + RELEASE_SECONDS
-        indexes = {each.partition for each in partitions}
+        indexes = self._ours(partitions)
         with self._lock:
             self._assigned -= indexes
         self._changed()
@@ -144,7 +169,7 @@ class Membership:
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """They are others' already: nobody waits for us, and our commits will be refused."""
         with self._lock:
-            self._assigned -= {each.partition for each in partitions}
+            self._assigned -= self._ours(partitions)
         self._changed()
 
     def close(self) -> None:

@@ -1,0 +1,96 @@
+"""Goal: partitions that the group has left to nobody do not stay so.
+
+With static members they can: one that was told to give partitions away dies, comes back under its
+name within its session, and gets what is left to it; the brokers see no reason to rebalance, and
+whoever was to have the rest is never asked again.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.kafka.founding import open_fleet
+from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.orphans import OrphanWatch
+from holdfast.engine.kafka.settings import KafkaSettings
+from tests.kills.harness import wait_until
+
+PARTITIONS = 4
+PATIENCE_SECONDS = 60.0
+# A member that is told to give partitions away and does not, as if its worker were at a commit.
+HOLDER = """
+import sys, time
+from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.settings import KafkaSettings
+settings = KafkaSettings(sys.argv[1], sys.argv[2], session_seconds=30.0)
+member = Membership(settings, sys.argv[2] + ".inbox.0", "holder", lambda: None)
+while len(member.assigned()) < 4:
+    time.sleep(0.05)
+for index in range(4):
+    member.hold(index)
+print("holds", flush=True)
+while len(member.assigned()) == 4:
+    time.sleep(0.05)
+print("owes", flush=True)
+time.sleep(60.0)
+"""
+
+
+@pytest.fixture
+def settings(kafka: str, tmp_path: Path) -> KafkaSettings:
+    prefix = f"orphans-{uuid.uuid4().hex[:8]}"
+    made = KafkaSettings(kafka, prefix, cache=tmp_path, session_seconds=30.0)
+    open_fleet(made, "orphans", PARTITIONS).close()
+    return made
+
+
+@pytest.fixture
+def members(settings: KafkaSettings) -> Iterator[list[Membership]]:
+    """The one that was to get some, and the holder, back under its name."""
+    words = [sys.executable, "-c", HOLDER, settings.bootstrap, settings.prefix or ""]
+    holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "holds\n"
+    topic = f"{settings.prefix}.inbox.0"
+    joined = [Membership(settings, topic, "other", lambda: None)]
+    try:
+        assert holder.stdout.readline() == "owes\n"
+        os.kill(holder.pid, signal.SIGKILL)
+        joined.append(Membership(settings, topic, "holder", lambda: None))
+        yield joined
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+        for member in joined:
+            member.close()
+
+
+def given(members: list[Membership]) -> int:
+    return sum(len(member.assigned()) for member in members)
+
+
+@pytest.mark.kill
+def test_they_are_given_to_somebody(settings: KafkaSettings, members: list[Membership]) -> None:
+    wait_until(lambda: bool(members[1].assigned()), PATIENCE_SECONDS, "the holder is back")
+    time.sleep(3.0)
+    assert given(members) < PARTITIONS, "the brokers have learned to do it themselves: no watch"
+    watches = [
+        OrphanWatch(settings, f"{settings.prefix}.inbox.0", PARTITIONS, member)
+        for member in members
+    ]
+
+    def looked() -> bool:
+        for watch in watches:
+            watch.look()
+        return given(members) == PARTITIONS
+
+    wait_until(looked, PATIENCE_SECONDS, "every partition has a member")
+    assert {0, 1, 2, 3} == members[0].assigned() | members[1].assigned()
