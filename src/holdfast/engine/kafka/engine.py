@@ -17,7 +17,6 @@ from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
-from holdfast.engine.kafka.orphans import OrphanWatch
 from holdfast.engine.kafka.owners import Owner
 from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
@@ -75,7 +74,6 @@ class KafkaEngine:
         self._owned: dict[int, Ownership] = {}
         self._revoked: set[int] = set()
         self._membership: Membership | None = None
-        self._orphans: OrphanWatch | None = None
         self._server: ViewServer | None = None
         self._bell = Bell()
         self._closed = False
@@ -183,8 +181,6 @@ class KafkaEngine:
         place = self._copies.place
         name = f"{place.machine}.{place.name}" if self.settings.instance is not None else None
         self._membership = Membership(self.settings, topic, name, self.wake)
-        count = len(self.catalog.layout.partitions)
-        self._orphans = OrphanWatch(self.settings, topic, count, self._membership)
         if (host := self.settings.serving_host) is not None:
             self._server = ViewServer(self._look_at_owned, host=host)
         return self._membership
@@ -331,8 +327,6 @@ class KafkaEngine:
                         self._forwarder.look()
                 except HoldfastError as trouble:
                     troubles.append(trouble)
-            if self._orphans is not None and not troubles:
-                self._orphans.look()
         if troubles:
             raise troubles[0]
 
@@ -367,7 +361,6 @@ class KafkaEngine:
                 owned.close()
             self._fleet.close()
             self._copies.close()
-            self._orphans = None  # feed.py says why
 
 
 def _cannot(what: str) -> UsageError:

@@ -2,7 +2,12 @@
 
 The group only assigns; what is in the topics comes through the feed, so all partitions of this
 consumer are paused. Assignment is cooperative and sticky: only partitions that move are taken away.
-A worker with a name is a static member: if it is back within its session, nothing moves at all.
+A worker with a name is a static member: if it is back within its session, nothing has moved.
+
+There is a hole in that, which a static member closes when it is back. Who has to give partitions
+away does so first, then joins again, and only then others get them. If it dies in between, the
+brokers give its successor what was left to it and see no reason to ask anybody again: the rest
+would be nobody's. So a static member lets the group assign anew once, after its first assignment.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from holdfast.errors import Busy, HoldfastError
 POLL_SECONDS = 0.1
 # Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
 RELEASE_SECONDS = 30.0
+JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -40,9 +46,8 @@ class Membership:
         self._held: set[int] = set()  # by the worker, which has to let go of them first
         self._metadata: object = None
         self._failure: HoldfastError | None = None
-        self._rejoining = False
-        self._widened = False
-        self.member_id: str | None = None
+        self._asks_again = name is not None
+        self._joined_by = time.monotonic() + JOIN_SECONDS
         self._stopping = False
         static = {"group.instance.id": f"{settings.prefix}.{name}"}
         member = {} if name is None else static
@@ -90,34 +95,28 @@ class Membership:
         with self._lock:
             return self._metadata
 
-    def rejoin(self) -> None:
-        """Let the group assign everything anew; whoever keeps a partition does not notice."""
-        self._rejoining = True
-
     # The thread.
 
     def _run(self) -> None:
         while not self._stopping:
             try:
-                if self._rejoining:
-                    self._rejoining = False
-                    self._subscribe_otherwise()
+                self._ask_again()
                 record = self._consumer.poll(POLL_SECONDS)
                 if record is not None and (error := record.error()) is not None:
                     self._complain(error)
                 with self._lock:
                     self._metadata = self._consumer.consumer_group_metadata()
-                self.member_id = self._consumer.memberid()
             except KafkaException as trouble:
                 self._complain(trouble.args[0])
                 time.sleep(POLL_SECONDS)
 
-    def _subscribe_otherwise(self) -> None:
-        """With and without the catalog in turn: brokers look again only if a member wants other
-        topics than before, and the library has no call that only asks."""
-        self._widened = not self._widened
-        more = [catalog_topic(self._settings.prefix or "")] if self._widened else []
-        self._subscribe([self._topic, *more])
+    def _ask_again(self) -> None:
+        """Brokers look again only if a member wants other topics than before, and the library has
+        no call that only asks: so from here on the catalog is one of them."""
+        has_joined = self._consumer.assignment() or time.monotonic() > self._joined_by
+        if self._asks_again and has_joined:
+            self._asks_again = False
+            self._subscribe([self._topic, catalog_topic(self._settings.prefix or "")])
 
     def _subscribe(self, topics: list[str]) -> None:
         self._consumer.subscribe(
