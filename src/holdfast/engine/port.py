@@ -295,6 +295,10 @@ class Engine(Protocol):
 
     def view(self, partition: int) -> View: ...
 
+    def hides(self, partition: int) -> bool:
+        """Whether events were taken there that nobody can read yet, as a commit before them that
+        has not ended may do it. They are read later, and may be none."""
+
     def folds_here(self, partition: int) -> bool:
         """Whether the calls of its agents are for this machine to run."""
 

@@ -7,7 +7,7 @@ classes a program has, `untyped` does without them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -175,8 +175,10 @@ class Handle:
             if self._world.monotonic() > deadline:
                 lag = {n: p.lag for n, p in self.positions().items() if p.lag}
                 calls = ", calls are open" if has_open_calls(self._engine) else ""
-                text = f"not settled after {timeout:g} s, lag {lag}{calls}{self._reasons()}"
-                raise TimedOut(text)
+                hidden = self._hidden(self._engine.catalog.layout.numbers)
+                behind = f", hidden behind open transactions in {hidden}" if hidden else ""
+                text = f"not settled after {timeout:g} s, lag {lag}{calls}{behind}"
+                raise TimedOut(f"{text}{self._reasons()}")
             self._world.sleep(0.002)
 
     def _quiet_at(self) -> object:
@@ -193,7 +195,11 @@ class Handle:
             for destination, following in view.sent_next().items():
                 if marks[destination].get(source, 0) != following - 1:
                     return None
-        return heads
+        return None if self._hidden(views) else heads
+
+    def _hidden(self, numbers: Iterable[int]) -> list[int]:
+        """Partitions in which something may wait that nobody can read yet."""
+        return [number for number in numbers if self._engine.hides(number)]
 
     def _reply_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> object:
         """What the agent gave to `ctx.reply` for the one event that was asked."""

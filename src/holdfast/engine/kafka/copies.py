@@ -86,6 +86,11 @@ class Copies:
     def inbox_end(self, number: int) -> int:
         return self._feed.end(self.inbox_of(number))
 
+    def hides(self, number: int) -> bool:
+        """Asked in this order, so that what was sent meanwhile does not count."""
+        inbox = self.inbox_of(number)
+        return self._feed.written_end(inbox) > self._feed.end(inbox)
+
     def _changelog_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)
         return Place(changelog_topic(self._settings.prefix or "", first), number - first)

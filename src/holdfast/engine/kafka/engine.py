@@ -283,6 +283,11 @@ class KafkaEngine:
         owners = self._fleet.owners if partition in self.catalog.layout.numbers else None
         return view_of(partition, self._copies, owners)
 
+    def hides(self, partition: int) -> bool:
+        """Behind a transaction that has not ended nothing can be read: an owner may have died in it."""
+        self._check_open()
+        return self._copies.hides(partition)
+
     def folds_here(self, partition: int) -> bool:
         owner = self._fleet.owners.told_of(partition)
         return owner is not None and owner.machine == self._copies.place.machine

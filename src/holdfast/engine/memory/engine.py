@@ -281,6 +281,9 @@ class MemoryEngine:
     def view(self, partition: int) -> MemoryPartition:
         return self._part(partition)
 
+    def hides(self, partition: int) -> bool:
+        return False
+
     def folds_here(self, partition: int) -> bool:
         return True
 

@@ -285,6 +285,9 @@ class SqliteEngine:
                 view = self._views[partition] = SqliteView(folder_of(self.root, partition), inbox)
             return view
 
+    def hides(self, partition: int) -> bool:
+        return False
+
     def folds_here(self, partition: int) -> bool:
         return True
 

@@ -263,6 +263,9 @@ class SimulatedEngine:
         self._process.check()
         return self._store.image.view(partition)
 
+    def hides(self, partition: int) -> bool:
+        return False
+
     def folds_here(self, partition: int) -> bool:
         return True
 
