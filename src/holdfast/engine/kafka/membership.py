@@ -117,10 +117,16 @@ class Membership:
             self._changed()
         _log.warning("%s", trouble)
 
+    # The library calls these. What they raise it mixes up where it closes: they raise nothing.
+
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        consumer.incremental_assign(list(partitions))
-        consumer.pause(list(partitions))
-        metadata = consumer.consumer_group_metadata()
+        try:
+            consumer.incremental_assign(list(partitions))
+            consumer.pause(list(partitions))
+            metadata = consumer.consumer_group_metadata()
+        except KafkaException as trouble:  # the group hears of it at the next rebalance
+            self._complain(trouble.args[0])
+            return
         with self._lock:
             self._metadata = metadata
             self._assigned |= {each.partition for each in partitions}
@@ -139,7 +145,10 @@ class Membership:
                 if left <= 0.0:
                     break  # whoever gets them fences us
                 self._lock.wait(left)
-        consumer.incremental_unassign(list(partitions))
+        try:
+            consumer.incremental_unassign(list(partitions))
+        except KafkaException as trouble:  # of a membership that has ended: then they are gone
+            self._complain(trouble.args[0])
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """They are others' already: nobody waits for us, and our commits will be refused."""
