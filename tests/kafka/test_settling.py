@@ -3,6 +3,7 @@ takes no longer than it is given."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from holdfast.errors import TimedOut
+from holdfast.errors import TimedOut, TryAgain
 from tests.kafka.drones import Drone, Note, fleet
+from tests.servers.kafka import KafkaCluster
 
 
 @contextmanager
@@ -41,3 +43,18 @@ def test_what_stands_behind_a_commit_that_has_not_ended_waits(kafka: str, tmp_pa
                 assert handle.state(Drone, "d-1").note == "before"
         beside.settle()
         assert beside.state(Drone, "d-1").note == "acknowledged"
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_it_takes_no_longer_than_it_is_given_while_brokers_are_down(tmp_path: Path) -> None:
+    with KafkaCluster() as cluster:
+        url = f"kafka://{cluster.bootstrap}/settling?cache={tmp_path}"
+        with fleet.open(url) as live:
+            live.send(Drone, "d-1", Note(text="before"))
+            live.settle()
+            cluster.broker(1).kill()
+            begun = time.monotonic()
+            with pytest.raises(TryAgain):
+                live.settle(timeout=1.5)
+            assert time.monotonic() - begun < 3.5

@@ -52,6 +52,10 @@ class Copies:
     def has(self, number: int) -> bool:
         return number in self._followed
 
+    def is_at_hand(self, number: int) -> bool:
+        """Whether there are files from before, which may be old."""
+        return (self.place.folder_of(number) / "state.db").exists()
+
     def of(self, number: int) -> Following:
         with self._lock:
             if self._closed:

@@ -19,6 +19,7 @@ from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.handover import Handover
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
+from holdfast.engine.kafka.owners import TELL_SECONDS
 from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
 from holdfast.engine.kafka.serving import Owned, ViewServer
@@ -27,6 +28,7 @@ from holdfast.engine.kafka.topics import inbox_topic
 from holdfast.engine.kafka.view import view_of
 from holdfast.engine.port import (
     APPEND_SECONDS,
+    VIEW_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -290,15 +292,19 @@ class KafkaEngine:
 
     # Readers.
 
-    def view(self, partition: int) -> View:
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> View:
         self._check_open()
         owners = self._fleet.owners if partition in self.catalog.layout.numbers else None
-        return view_of(partition, self._copies, owners)
+        return view_of(partition, self._copies, owners, wait_seconds)
 
     def hides(self, partition: int) -> bool:
         """Behind an open transaction nothing can be read: its owner may have died in it."""
         self._check_open()
         return self._copies.hides(partition)
+
+    def paused_seconds(self, partition: int) -> float | None:
+        self._check_open()
+        return self._fleet.owners.paused_seconds(partition, TELL_SECONDS)
 
     def folds_here(self, partition: int) -> bool:
         owner = self._fleet.owners.told_of(partition)
