@@ -100,6 +100,9 @@ class Place(Site):
         started = "swarm runs on"
         wait_until(lambda: started in self.log(machines[0]), END_SECONDS, "the fleet is made")
         self.start_producers()
+        self.start_onlooker()
+
+    def start_onlooker(self) -> None:
         self.onlooker = self._onlooker()
 
     def start_producers(self) -> None:

@@ -13,7 +13,10 @@ from holdfast.cli.output import print_json, print_table, text_of
 @click.option("--metrics", is_flag=True, help="In the text format of Prometheus.")
 @engine_option
 def lag(url: str, as_json: bool, metrics: bool) -> None:
-    """Show how many events wait in each partition, since when, and who folds it."""
+    """Show how many events wait in each partition, since when, and who folds it.
+
+    On engines that hand partitions over: also for how long the last handover paused each.
+    """
     from holdfast.engine.urls import open_engine
     from holdfast.runtime.lagging import as_metrics, lags
 
@@ -29,7 +32,7 @@ def lag(url: str, as_json: bool, metrics: bool) -> None:
         for one in found:
             print_json({**one._asdict(), "waiting": one.waiting})
     else:
-        titles = ("partition", "waiting", "since (s)", "folded", "owner")
+        titles = ("partition", "waiting", "since (s)", "folded", "owner", "paused (s)")
         rows = [
             (
                 str(one.partition),
@@ -37,6 +40,7 @@ def lag(url: str, as_json: bool, metrics: bool) -> None:
                 f"{one.oldest_seconds:.1f}",
                 f"{one.folded:,}",
                 text_of(one.owner or "nobody"),
+                "" if one.paused_seconds is None else f"{one.paused_seconds:.1f}",
             )
             for one in found
         ]

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 Images = Callable[[str, set[int]], "Iterable[tuple[int, Block | None]] | None"]
 
 APPEND_SECONDS = 5.0  # ten times the longest append seen on a slow disk
+VIEW_SECONDS = 10.0  # others answer within milliseconds, or are about to be replaced
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,20 @@ class Engine(Protocol):
         It outlives the process, not the machine.
         """
 
-    def view(self, partition: int) -> View: ...
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> View:
+        """Its calls wait for others who have the answer for about `wait_seconds`, then TryAgain."""
+
+    def hides(self, partition: int) -> bool:
+        """Whether events may have been taken there that nobody can read yet.
+
+        As behind a commit elsewhere that has not ended; it passes.
+        """
+
+    def paused_seconds(self, partition: int) -> float | None:
+        """For how long it stood still when it was handed over last, as far as events waited.
+
+        None where nobody tells.
+        """
 
     def folds_here(self, partition: int) -> bool:
         """Whether the calls of its agents are for this machine to run."""

@@ -7,12 +7,12 @@ classes a program has, `untyped` does without them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from holdfast.engine.port import Engine, Parcel, View
+from holdfast.engine.port import VIEW_SECONDS, Engine, Parcel, View
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
 from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
@@ -36,6 +36,7 @@ H = TypeVar("H", bound="Handle")
 R = TypeVar("R")
 SEND_SECONDS = 10.0
 WHY_LENGTH_MAX = 500
+LOOK_SECONDS = 0.1  # for one look at a view, however little time is left
 _POLL_SECONDS = (0.0005, 0.001, 0.001, 0.002, 0.005, 0.01, 0.02)
 
 
@@ -154,7 +155,7 @@ class Handle:
         """Until everything the receipt stands for is folded and committed."""
         deadline = self._world.monotonic() + timeout
         for partition, following in receipt.positions:
-            view = self._engine.view(partition)
+            view = self._engine.view(partition, timeout)
             if self._poll(partial(_is_folded, view, following), deadline) is None:
                 raise TimedOut(
                     f"partition {partition} has folded up to {view.head().position}, not "
@@ -166,7 +167,7 @@ class Handle:
         deadline = self._world.monotonic() + timeout
         quiet: object = None
         while True:
-            seen = self._quiet_at()
+            seen = self._quiet_at(max(LOOK_SECONDS, deadline - self._world.monotonic()))
             if seen is not None and seen == quiet:
                 return
             quiet = seen
@@ -175,13 +176,15 @@ class Handle:
             if self._world.monotonic() > deadline:
                 lag = {n: p.lag for n, p in self.positions().items() if p.lag}
                 calls = ", calls are open" if has_open_calls(self._engine) else ""
-                text = f"not settled after {timeout:g} s, lag {lag}{calls}{self._reasons()}"
-                raise TimedOut(text)
+                hidden = self._hidden(self._engine.catalog.layout.numbers)
+                behind = f", hidden behind open transactions in {hidden}" if hidden else ""
+                text = f"not settled after {timeout:g} s, lag {lag}{calls}{behind}"
+                raise TimedOut(f"{text}{self._reasons()}")
             self._world.sleep(0.002)
 
-    def _quiet_at(self) -> object:
+    def _quiet_at(self, wait_seconds: float = VIEW_SECONDS) -> object:
         """The positions at which nothing waits, or None."""
-        views = self._reading.views()
+        views = self._reading.views(wait_seconds)
         heads = {number: view.head() for number, view in views.items()}
         marks = {number: view.marks() for number, view in views.items()}
         if any(view.inbox_next() != heads[n].position for n, view in views.items()):
@@ -193,7 +196,11 @@ class Handle:
             for destination, following in view.sent_next().items():
                 if marks[destination].get(source, 0) != following - 1:
                     return None
-        return heads
+        return None if self._hidden(views) else heads
+
+    def _hidden(self, numbers: Iterable[int]) -> list[int]:
+        """Partitions in which something may wait that nobody can read yet."""
+        return [number for number in numbers if self._engine.hides(number)]
 
     def _reply_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> object:
         """What the agent gave to `ctx.reply` for the one event that was asked."""
@@ -202,7 +209,7 @@ class Handle:
 
     def _answer_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> Answer:
         partition, following = receipt.positions[0]
-        view = self._engine.view(partition)
+        view = self._engine.view(partition, timeout)
         answer = self._poll(partial(_answer_before, view, following), deadline)
         if answer is None:
             raise TimedOut(f"{who} did not answer within {timeout:g} s{self._reasons()}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine, View
@@ -15,6 +15,7 @@ class Lag(NamedTuple):
     folded: int
     oldest_seconds: float  # since the oldest that waits came; 0.0 if none does
     owner: str
+    paused_seconds: float | None = None  # at its last handover, as far as events waited
 
     @property
     def waiting(self) -> int:
@@ -22,29 +23,36 @@ class Lag(NamedTuple):
 
 
 def lags(engine: Engine, clock: Callable[[], float] = time.time) -> list[Lag]:
-    return [_lag(n, engine.view(n), clock()) for n in engine.catalog.layout.numbers]
+    return [
+        _lag(number, engine.view(number), clock(), engine.paused_seconds(number))
+        for number in engine.catalog.layout.numbers
+    ]
 
 
-def _lag(number: int, view: View, now: float) -> Lag:
+def _lag(number: int, view: View, now: float, paused_seconds: float | None) -> Lag:
     folded = view.head().position
     inbox = max(folded, view.inbox_next())
     waiting = view.frames(folded, 1) if inbox > folded else []
     oldest = max(0.0, now - waiting[0].stamp) if waiting else 0.0
-    return Lag(number, inbox, folded, oldest, view.owner())
+    return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds)
 
 
 def as_metrics(fleet: str, found: list[Lag]) -> str:
     """In the text format of Prometheus."""
-    families: dict[str, list[float]] = {
+    families: dict[str, Sequence[float | None]] = {
         "holdfast_inbox_events_total counter": [lag.inbox for lag in found],
         "holdfast_folded_events_total counter": [lag.folded for lag in found],
         "holdfast_lag_events gauge": [lag.waiting for lag in found],
         "holdfast_lag_seconds gauge": [round(lag.oldest_seconds, 3) for lag in found],
+        "holdfast_handover_pause_seconds gauge": [lag.paused_seconds for lag in found],
     }
     lines = []
     for family, values in families.items():
+        if all(value is None for value in values):
+            continue  # partitions of this engine are not handed over
         lines.append(f"# TYPE {family}")
         name = family.split()[0]
         for lag, value in zip(found, values, strict=True):
-            lines.append(f'{name}{{fleet="{fleet}",partition="{lag.partition}"}} {value}')
+            if value is not None:
+                lines.append(f'{name}{{fleet="{fleet}",partition="{lag.partition}"}} {value}')
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from holdfast.engine.port import Catalog, Engine, View
+from holdfast.engine.port import VIEW_SECONDS, Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
@@ -132,9 +132,10 @@ class Reading:
         self._fleet = engine.catalog.fleet
         self._schemas: dict[int, Schema] = {}
 
-    def views(self) -> dict[int, View]:
+    def views(self, wait_seconds: float = VIEW_SECONDS) -> dict[int, View]:
         """The partitions that live now, by number."""
-        return {n: self._engine.view(n) for n in self._engine.catalog.layout.numbers}
+        numbers = self._engine.catalog.layout.numbers
+        return {n: self._engine.view(n, wait_seconds) for n in numbers}
 
     def record(self, agent: str, key: str) -> Record | None:
         number = self._engine.catalog.layout.partition_of(key)

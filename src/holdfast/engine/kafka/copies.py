@@ -52,6 +52,10 @@ class Copies:
     def has(self, number: int) -> bool:
         return number in self._followed
 
+    def is_at_hand(self, number: int) -> bool:
+        """Whether there are files from before, which may be old."""
+        return (self.place.folder_of(number) / "state.db").exists()
+
     def of(self, number: int) -> Following:
         with self._lock:
             if self._closed:
@@ -85,6 +89,11 @@ class Copies:
 
     def inbox_end(self, number: int) -> int:
         return self._feed.end(self.inbox_of(number))
+
+    def hides(self, number: int) -> bool:
+        """Asked in this order, so that what was sent meanwhile does not count."""
+        inbox = self.inbox_of(number)
+        return self._feed.written_end(inbox) > self._feed.end(inbox)
 
     def _changelog_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)

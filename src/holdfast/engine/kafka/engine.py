@@ -7,17 +7,20 @@ import os
 import select
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import refuses
 from holdfast.engine.kafka import rescaling
+from holdfast.engine.kafka.claiming import claims
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import Founded, open_fleet
+from holdfast.engine.kafka.handover import Handover
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
-from holdfast.engine.kafka.owners import Owner
+from holdfast.engine.kafka.owners import TELL_SECONDS
 from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
 from holdfast.engine.kafka.serving import Owned, ViewServer
@@ -26,6 +29,7 @@ from holdfast.engine.kafka.topics import inbox_topic
 from holdfast.engine.kafka.view import view_of
 from holdfast.engine.port import (
     APPEND_SECONDS,
+    VIEW_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -165,16 +169,28 @@ class KafkaEngine:
             self._owned.pop(number).release()
             membership.let_go(number - first)
             yield Revoked(number)
-        for number in sorted(wanted - self._owned.keys()):
-            try:
-                if self._copies.of(number).is_near():
-                    membership.hold(number - first)
-                    yield Granted(self._claim(number, generation))
-            except TryAgain as trouble:  # it is looked at again, and others are not held up
-                _log.warning("partition %d cannot be had yet: %s", number, trouble)
+        new = sorted(wanted - self._owned.keys())
+        take = partial(self._take, membership, generation)
+        for number, taken in claims(new, take):
+            if isinstance(taken, TryAgain):  # it is looked at again, and others are not held up
+                _log.warning("partition %d cannot be had yet: %s", number, taken)
+            elif taken is not None:
+                yield Granted(taken)
         if self.settings.standby:
             for number in self.catalog.layout.numbers:
                 self._copies.of(number)
+
+    def _take(self, membership: Membership, generation: int, number: int) -> Claim | None:
+        """None while the copy lacks much: others may fold on until it has it."""
+        if not self._copies.of(number).is_near():
+            return None
+        index = number - self.catalog.layout.first
+        membership.hold(index)
+        try:
+            return self._claim(number, generation)
+        except BaseException:
+            membership.let_go(index)  # or whoever is to have it next would wait for us
+            raise
 
     def _join(self, first: int) -> Membership:
         topic = inbox_topic(self.settings.prefix or "", first)
@@ -194,27 +210,25 @@ class KafkaEngine:
     def _claim(self, number: int, generation: int) -> Claim:
         self._check_lives(number)
         place = self._copies.place
-        address = "" if self._server is None else self._server.address
         owned = Ownership(
             self._copies.of(number),
             generation,
             lambda: place.noted(number),
             self._faults,
             self._membership,
+            self._handover(number),
         )
         place.note(number, None)
         self.catalog.set_intake(number, closed=False)
         self._owned[number] = owned
-        self._fleet.owners.tell(number, Owner(owned.claim.epoch, address, place.machine))
-        self._tell_pause(number)
+        paused = owned.handover.paused_seconds
+        _log.info("partition %d is ours; what waits there came %.1f s ago", number, paused)
         return owned.claim
 
-    def _tell_pause(self, number: int) -> None:
-        """For how long nobody folded, as far as anybody has noticed."""
-        mirror = self._copies.of(number).mirror
-        waiting = mirror.inbox.read(mirror.view.head().position, 1)
-        paused = self._clock().wall - waiting[0].stamp if waiting else 0.0
-        _log.info("partition %d is ours; what waits there came %.1f s ago", number, paused)
+    def _handover(self, number: int) -> Handover:
+        address = "" if self._server is None else self._server.address
+        machine = self._copies.place.machine
+        return Handover(self._fleet.owners, number, address, machine, self._clock)
 
     def _check_lives(self, number: int) -> None:
         if number not in self.catalog.layout.numbers:
@@ -295,10 +309,19 @@ class KafkaEngine:
 
     # Readers.
 
-    def view(self, partition: int) -> View:
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> View:
         self._check_open()
         owners = self._fleet.owners if partition in self.catalog.layout.numbers else None
-        return view_of(partition, self._copies, owners)
+        return view_of(partition, self._copies, owners, wait_seconds)
+
+    def hides(self, partition: int) -> bool:
+        """Behind an open transaction nothing can be read: its owner may have died in it."""
+        self._check_open()
+        return self._copies.hides(partition)
+
+    def paused_seconds(self, partition: int) -> float | None:
+        self._check_open()
+        return self._fleet.owners.paused_seconds(partition, TELL_SECONDS)
 
     def folds_here(self, partition: int) -> bool:
         owner = self._fleet.owners.told_of(partition)
@@ -350,7 +373,7 @@ class KafkaEngine:
             return
         for number, owned in self._owned.items():
             if number not in self._revoked:
-                self._fleet.owners.tell(number, Owner(owned.claim.epoch, "", ""))
+                owned.handover.leave()
         self._closed = True
         if self._server is not None:
             self._server.close()

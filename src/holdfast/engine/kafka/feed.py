@@ -117,12 +117,18 @@ class Feed:
 
     # How far it is.
 
-    def end(self, place: Place) -> int:
+    def end(self, place: Place, seconds: float = ASK_SECONDS) -> int:
         """The offset behind all that is committed.
 
         Asked through another client: the consumer must not be asked while it polls.
         """
-        return self._ask(place, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._ask(place, latest, seconds=min(seconds, ASK_SECONDS))
+
+    def written_end(self, place: Place) -> int:
+        """Behind all that is acknowledged: of that, some may be hidden by an open transaction."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._ask(place, latest, IsolationLevel.READ_UNCOMMITTED)
 
     def beginning(self, place: Place) -> int:
         return self._ask(place, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -143,16 +149,23 @@ class Feed:
                 doing = f"deleting old records of {place.topic}"
                 raise explain(trouble.args[0], self._settings, doing) from None
 
-    def _ask(self, place: Place, what: OffsetSpec) -> int:
+    def _ask(
+        self,
+        place: Place,
+        what: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        seconds: float = ASK_SECONDS,
+    ) -> int:
         """Again and again while a new leader is being chosen, or a new topic has none yet."""
         asked = TopicPartition(*place)
-        deadline = time.monotonic() + ASK_SECONDS
+        deadline = time.monotonic() + seconds
         while True:
             self._check_open()
+            left = max(ASK_AGAIN_SECONDS, deadline - time.monotonic())
             found = self._admin.list_offsets(
                 {asked: what},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=ASK_SECONDS,
+                isolation_level=isolation,
+                request_timeout=left,
             )
             try:
                 return int(found[asked].result().offset)
@@ -161,12 +174,13 @@ class Feed:
                 if is_refusal(error) or time.monotonic() > deadline:
                     raise explain(error, self._settings, f"looking at {place.topic}") from None
             time.sleep(ASK_AGAIN_SECONDS)
-            self._look_for_leaders(place.topic)
+            left = max(ASK_AGAIN_SECONDS, deadline - time.monotonic())
+            self._look_for_leaders(place.topic, left)
 
-    def _look_for_leaders(self, topic: str) -> None:
+    def _look_for_leaders(self, topic: str, seconds: float = ASK_SECONDS) -> None:
         """The client asks whom it takes for the leader for ever, unless it is told to look."""
         try:
-            self._admin.list_topics(topic, timeout=ASK_SECONDS)
+            self._admin.list_topics(topic, timeout=seconds)
         except KafkaException:
             pass  # whoever asks next meets the same trouble and says so
 

@@ -14,6 +14,7 @@ from holdfast.engine.kafka.writer import Writer
 from holdfast.errors import DamagedData, TimedOut, TryAgain
 
 CATCH_UP_SECONDS = 30.0  # without any progress
+LOOK_SECONDS = 1.0
 NEAR_RECORDS = 100
 LOOKS_AT_INBOX = 5  # one is enough: whoever committed had read what it took from the same topic
 
@@ -84,21 +85,24 @@ class Following:
 
     # Being up to date.
 
-    def catch_up(self) -> None:
-        """All that was committed before this call is in the mirror after it."""
-        self.read_inbox_to_its_end()
+    def catch_up(self, seconds: float = CATCH_UP_SECONDS) -> None:
+        """All that was committed before this call is in the mirror after it.
+
+        `seconds` is how long there may be no progress.
+        """
+        self.read_inbox_to_its_end(seconds)
         if self.owned:
             return
-        end = self._feed.end(self.changelog)
-        self._wait(self.changelog, end)
-        self._apply_the_rest()
+        end = self._feed.end(self.changelog, seconds)
+        self._wait(self.changelog, end, seconds)
+        self._apply_the_rest(seconds)
 
-    def _apply_the_rest(self) -> None:
+    def _apply_the_rest(self, seconds: float) -> None:
         """The newest commits may have taken events that came after our look at the inbox."""
         for _ in range(LOOKS_AT_INBOX):
             if not self.mirror.waiting:
                 return
-            self.read_inbox_to_its_end()
+            self.read_inbox_to_its_end(seconds)
             self.mirror.apply_waiting()
         if self.mirror.waiting and not self.owned:
             raise DamagedData(
@@ -107,9 +111,9 @@ class Following:
                 "have lost what they had acknowledged. Restore the topic"
             )
 
-    def read_inbox_to_its_end(self) -> None:
-        end = self._feed.end(self.inbox)
-        self._wait(self.inbox, end)
+    def read_inbox_to_its_end(self, seconds: float = CATCH_UP_SECONDS) -> None:
+        end = self._feed.end(self.inbox, seconds)
+        self._wait(self.inbox, end, seconds)
 
     @property
     def inbox_reached(self) -> int:
@@ -120,14 +124,15 @@ class Following:
         if self.mirror.inbox.head().next < position:
             self.read_inbox_to_its_end()
 
-    def _wait(self, place: Place, end: int) -> None:
+    def _wait(self, place: Place, end: int, seconds: float) -> None:
         """Also until nobody reads there any more: then this process has become the owner."""
         seen, since = self._feed.reached(place), time.monotonic()
-        while not self._feed.wait_until(place, end, 1.0) and self._feed.follows(place):
+        look = min(LOOK_SECONDS, seconds)
+        while not self._feed.wait_until(place, end, look) and self._feed.follows(place):
             reached = self._feed.reached(place)
             if reached != seen:
                 seen, since = reached, time.monotonic()
-            if time.monotonic() - since > CATCH_UP_SECONDS:
+            if time.monotonic() - since > seconds:
                 raise TimedOut(
                     f"{self._settings.place}: {place.topic}, partition {place.partition} could be "
                     f"read up to {reached}, not {end}: are the brokers up?"

@@ -29,6 +29,8 @@ POLL_SECONDS = 0.1
 # Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
 RELEASE_SECONDS = 30.0
 JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
+# In a session. With a heartbeat a member learns that another is gone: until then all wait for it.
+HEARTBEATS = 10
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -59,7 +61,7 @@ class Membership:
                 "group.id": f"{settings.prefix}.workers",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
-                "heartbeat.interval.ms": max(100, session // 4),
+                "heartbeat.interval.ms": max(100, session // HEARTBEATS),
                 "max.poll.interval.ms": max(300_000, session),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -141,10 +143,16 @@ class Membership:
             self._changed()
         _log.warning("%s", trouble)
 
+    # The library calls these. What they raise it mixes up where it closes: they raise nothing.
+
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        consumer.incremental_assign(list(partitions))
-        consumer.pause(list(partitions))
-        metadata = consumer.consumer_group_metadata()
+        try:
+            consumer.incremental_assign(list(partitions))
+            consumer.pause(list(partitions))
+            metadata = consumer.consumer_group_metadata()
+        except KafkaException as trouble:  # the group hears of it at the next rebalance
+            self._complain(trouble.args[0])
+            return
         with self._lock:
             self._metadata = metadata
             self._assigned |= self._ours(partitions)
@@ -163,7 +171,10 @@ class Membership:
                 if left <= 0.0:
                     break  # whoever gets them fences us
                 self._lock.wait(left)
-        consumer.incremental_unassign(list(partitions))
+        try:
+            consumer.incremental_unassign(list(partitions))
+        except KafkaException as trouble:  # of a membership that has ended: then they are gone
+            self._complain(trouble.args[0])
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """They are others' already: nobody waits for us, and our commits will be refused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.engine.kafka.following import Following
+from holdfast.engine.port import VIEW_SECONDS
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.stepping.commit import (
     Answer,
@@ -21,18 +22,19 @@ from holdfast.stepping.inputs import StoredFrame
 
 
 class MirrorView:
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, wait_seconds: float = VIEW_SECONDS) -> None:
         self._following = following
         self._mirror = following.mirror
+        self._wait_seconds = wait_seconds
 
     def _now(self) -> SqliteView:
         """An owner's own copy is up to date: nobody else commits."""
         if not self._following.owned:
-            self._following.catch_up()
+            self._following.catch_up(self._wait_seconds)
         return self._mirror.view
 
     def _arrived(self) -> SqliteView:
-        self._following.read_inbox_to_its_end()
+        self._following.read_inbox_to_its_end(self._wait_seconds)
         return self._mirror.view
 
     def head(self) -> Head:

@@ -20,6 +20,7 @@ from holdfast.engine.kafka.topics import owners_topic
 from holdfast.errors import HoldfastError
 
 UNANSWERED_SECONDS = 10.0
+TELL_SECONDS = 2.0
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -28,7 +29,18 @@ class Owner(NamedTuple):
     epoch: int
     address: str  # empty: it answers nobody
     machine: str  # where its copies are
+    # How long the oldest event that waited at the handover has waited for its commit; 0.0 if none
+    # did. By the clocks of the broker and of the new owner.
+    paused_seconds: float = 0.0
     full: bool = False  # more waits there than may: senders are refused
+
+
+class Notice(NamedTuple):
+    """A record of this topic, for a transaction that makes it true."""
+
+    place: Place
+    key: bytes
+    value: bytes
 
 
 class Owners:
@@ -52,6 +64,12 @@ class Owners:
 
     def told_of(self, number: int) -> Owner | None:
         return self._known.get(number)
+
+    def paused_seconds(self, number: int, seconds: float) -> float | None:
+        """At the last handover that anybody told of until now; None: of none."""
+        self._feed.wait_until(self._place, self._feed.end(self._place), seconds)
+        owner = self._known.get(number)
+        return None if owner is None else owner.paused_seconds
 
     def note_silent(self, address: str) -> None:
         self._silent_until[address] = time.monotonic() + UNANSWERED_SECONDS
@@ -79,11 +97,14 @@ class Owners:
             _log.warning("partition %d: %d events wait, the bound is %d", number, waiting, most)
             self.tell(number, owner._replace(full=full))
 
+    def notice(self, number: int, owner: Owner) -> Notice:
+        """For the claim: readers hear of it with what makes it true."""
+        return Notice(self._place, str(number).encode(), msgspec.json.encode(owner))
+
     def tell(self, number: int, owner: Owner) -> None:
-        """After a claim. That nobody hears of it is no trouble: readers have other ways."""
+        """At an end. That nobody hears of it is no trouble: readers have other ways."""
+        place, key, value = self.notice(number, owner)
         try:
-            self._appender.write(
-                *self._place, msgspec.json.encode(owner), key=str(number).encode(), seconds=2.0
-            )
+            self._appender.write(*place, value, key=key, seconds=TELL_SECONDS)
         except HoldfastError as trouble:
             _log.warning("readers do not know who owns partition %d: %s", number, trouble)

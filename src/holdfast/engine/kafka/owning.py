@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.kafka.following import Following
+from holdfast.engine.kafka.handover import Handover
 from holdfast.engine.kafka.records import Claimed, Committed
 from holdfast.engine.kafka.writer import Lost, Moving, Overtaken
 from holdfast.engine.port import Claim
@@ -50,6 +51,7 @@ class Ownership:
         noted: Callable[[], int | None],
         faults: FaultPoints,
         group: Group | None,
+        handover: Handover,
     ) -> None:
         """Claims it. `noted` tells where a worker that died on this machine was folding."""
         self._following = following
@@ -57,6 +59,7 @@ class Ownership:
         self._faults = faults
         self._group = group
         self._uncertain = False
+        self.handover = handover
         self.claim = self._claim(generation, noted)
         self.head = self._mirror.view.head()
 
@@ -84,7 +87,9 @@ class Ownership:
         self._check_generation(generation)
         deaths = state.deaths.found(noted, mirror.view.head().position)
         entry = Claimed(state.epoch + 1, generation, myself(), deaths)
-        place = self._writer.write(entry)
+        waiting = mirror.inbox.read(mirror.view.head().position, 1)
+        notice = self.handover.claiming(entry.epoch, waiting[0].stamp if waiting else None)
+        place = self._writer.write(entry, notices=[notice])
         self._following.stop_reading_changelog()
         state.put_claim(entry, place)
         return Claim(mirror.number, entry.epoch, mirror.incarnation, deaths.attempts, deaths.alone)
@@ -133,6 +138,7 @@ class Ownership:
         self._following.changelog_end = end
         self._uncertain = False
         self.head = commit.head
+        self.handover.committed()
 
     def _transact(self, commit: Commit, offsets: list[TopicPartition]) -> int:
         following = self._following
@@ -140,6 +146,7 @@ class Ownership:
             Committed.of(self.claim.epoch, commit),
             [(following.inbox_of(out.destination), out) for out in commit.outgoing],
             self._mirror.incarnation,
+            self.handover.committing(),
             offsets,
             self._group.metadata() if self._group is not None and offsets else None,
             lambda: self._faults("commit.inside"),

@@ -21,23 +21,27 @@ from holdfast.engine.port import View
 
 # How long a reader waits for an owner that moves: a restarted worker is there in a second.
 TAKEOVER_SECONDS = 3.0
+COPY_SECONDS = 0.5  # the same, where files of a copy are here, which need only be read on
 LOOK_SECONDS = 0.05
 
 _log = logging.getLogger("holdfast.engine")
 
 
-def view_of(number: int, copies: Copies, owners: Owners | None) -> View:
+def view_of(number: int, copies: Copies, owners: Owners | None, wait_seconds: float) -> View:
     """Without owners, from a mirror: a retired partition has none."""
-    return cast(View, _Reader(number, copies, owners))
+    return cast(View, _Reader(number, copies, owners, wait_seconds))
 
 
 class _Reader:
     """Has the methods of `View`, each asked where the answer is."""
 
-    def __init__(self, number: int, copies: Copies, owners: Owners | None) -> None:
+    def __init__(
+        self, number: int, copies: Copies, owners: Owners | None, wait_seconds: float
+    ) -> None:
         self._number = number
         self._copies = copies
         self._owners = owners
+        self._wait_seconds = wait_seconds
         self._remote: tuple[object, RemoteView] | None = None
 
     def __getattr__(self, name: str) -> Callable[..., object]:
@@ -46,7 +50,8 @@ class _Reader:
         return partial(self._look, name)
 
     def _look(self, name: str, *arguments: object) -> object:
-        deadline = time.monotonic() + TAKEOVER_SECONDS
+        patience = min(self._wait_seconds, self._patience())
+        deadline = time.monotonic() + patience
         while self._owners is not None and not self._copies.has(self._number):
             owner = self._owners.of(self._number)
             if owner is None or not owner.address:
@@ -54,7 +59,7 @@ class _Reader:
             try:
                 if self._remote is None or self._remote[0] != owner:
                     view = RemoteView(
-                        owner.address, self._number, TAKEOVER_SECONDS, least_epoch=owner.epoch
+                        owner.address, self._number, patience, least_epoch=owner.epoch
                     )
                     self._remote = owner, view
                 return getattr(self._remote[1], name)(*arguments)
@@ -64,4 +69,9 @@ class _Reader:
                     self._owners.note_silent(owner.address)
                     break
                 time.sleep(LOOK_SECONDS)
-        return getattr(MirrorView(self._copies.of(self._number)), name)(*arguments)
+        mirror = MirrorView(self._copies.of(self._number), self._wait_seconds)
+        return getattr(mirror, name)(*arguments)
+
+    def _patience(self) -> float:
+        """For an owner that says nothing; beside a copy of our own there is not much to lose."""
+        return COPY_SECONDS if self._copies.is_at_hand(self._number) else TAKEOVER_SECONDS

@@ -9,12 +9,14 @@ transaction that comes late must not touch a later one.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from holdfast.engine.kafka.feed import Place
+from holdfast.engine.kafka.owners import Notice
 from holdfast.engine.kafka.records import Entry, Header, pack_entry, pack_messages
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
 from holdfast.engine.kafka.troubles import FENCED, client_log, explain, is_refusal
@@ -23,6 +25,9 @@ from holdfast.stepping.commit import Outgoing
 
 INIT_SECONDS = 15.0
 OFFSETS_SECONDS = 3.0  # milliseconds, if it does not hang
+# If the library does not find the coordinator at once, or that one is still ending the transaction
+# of an owner that died, it looks again after half a second. Another producer is there in 0.04 s.
+TRIES_SECONDS = (0.1, 0.2, 0.4)
 
 _MOVING = {
     KafkaError.ILLEGAL_GENERATION,
@@ -54,10 +59,34 @@ class Writer:
         self._settings = settings
         self._changelog = changelog
         self._seconds = settings.transaction_seconds
-        self._producer = Producer(
+        self._name = name
+        deadline = time.monotonic() + INIT_SECONDS
+        for seconds in TRIES_SECONDS:
+            if self._begins(seconds, for_good=False):
+                return
+        self._begins(max(TRIES_SECONDS[-1], deadline - time.monotonic()), for_good=True)
+
+    def _begins(self, seconds: float, *, for_good: bool) -> bool:
+        """Whether we are the writer now. Who was not in time is ended: it must not be it later."""
+        self._producer = self._new_producer()
+        try:
+            # The second time over the connection that it keeps: then it finds the coordinator.
+            for _ in range(2):
+                self._producer.list_topics(self._changelog.topic, timeout=seconds)
+            self._producer.init_transactions(seconds)
+            return True
+        except KafkaException as trouble:
+            error = trouble.args[0]
+            self.abandon()
+            if for_good or is_refusal(error):
+                raise explain(error, self._settings, "beginning to write") from None
+            return False
+
+    def _new_producer(self) -> Producer:
+        return Producer(
             {
-                **settings.common(),
-                "transactional.id": name,
+                **self._settings.common(),
+                "transactional.id": self._name,
                 "transaction.timeout.ms": int(self._seconds * 1000),
                 "acks": "all",
                 "linger.ms": 0,
@@ -66,21 +95,18 @@ class Writer:
                 "logger": client_log,
             }
         )
-        try:
-            self._producer.init_transactions(INIT_SECONDS)
-        except KafkaException as trouble:
-            raise explain(trouble.args[0], settings, "beginning to write") from None
 
     def write(
         self,
         entry: Entry,
         messages: Sequence[tuple[Place, Outgoing]] = (),
         source: str = "",
+        notices: Sequence[Notice] = (),
         offsets: Sequence[TopicPartition] = (),
         group: object = None,
         inside: Callable[[], None] = lambda: None,
     ) -> int:
-        """1 begin, 2 the entry, 3 its messages, 4 how far the inbox was read, 5 the end.
+        """1 begin, 2 the entry, 3 messages and notices, 4 how far the inbox was read, 5 the end.
 
         Returns the offset behind the entry. Overtaken and Moving: it did not happen; Lost: nobody
         knows.
@@ -98,6 +124,8 @@ class Writer:
                 self._produce(self._changelog, value, headers, delivered)
             for place, out in messages:
                 self._produce(place, out.frame, pack_messages(source, out), None)
+            for place, key, value in notices:
+                producer.produce(place.topic, value, key, partition=place.partition)
             producer.flush(self._seconds)
             inside()
             if offsets and group is not None:

@@ -16,6 +16,7 @@ from holdfast.engine.memory.catalog import MemoryCatalog
 from holdfast.engine.memory.partition import MemoryPartition, child_of
 from holdfast.engine.port import (
     APPEND_SECONDS,
+    VIEW_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -278,8 +279,14 @@ class MemoryEngine:
     def folding(self, claim: Claim, position: int | None) -> None:
         """An event that kills this process takes the data along: there is nobody to tell."""
 
-    def view(self, partition: int) -> MemoryPartition:
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> MemoryPartition:
         return self._part(partition)
+
+    def hides(self, partition: int) -> bool:
+        return False
+
+    def paused_seconds(self, partition: int) -> None:
+        return None
 
     def folds_here(self, partition: int) -> bool:
         return True

@@ -14,6 +14,7 @@ from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.port import (
     APPEND_SECONDS,
+    VIEW_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -277,13 +278,19 @@ class SqliteEngine:
 
     # Readers.
 
-    def view(self, partition: int) -> SqliteView:
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> SqliteView:
         with self._lock:
             view = self._views.get(partition)
             if view is None:  # a closed engine has none
                 inbox = self._inbox_unlocked(partition)
                 view = self._views[partition] = SqliteView(folder_of(self.root, partition), inbox)
             return view
+
+    def hides(self, partition: int) -> bool:
+        return False
+
+    def paused_seconds(self, partition: int) -> None:
+        return None
 
     def folds_here(self, partition: int) -> bool:
         return True

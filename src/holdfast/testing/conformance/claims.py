@@ -107,6 +107,15 @@ class ClaimConformance(Workbench):
         Owner.of(engine, 1)
         soon(lambda: engine.folds_here(1))
 
+    @promise(
+        "For how long it stood still when it was handed over last, as far as events waited",
+        "None where nobody tells",
+    )
+    def test_a_handover_without_events_is_no_pause(self) -> None:
+        engine = self.engine()
+        Owner.of(engine)
+        assert engine.paused_seconds(0) in (None, 0.0)
+
     # Deaths.
 
     def test_a_first_claim_has_seen_no_deaths(self) -> None:

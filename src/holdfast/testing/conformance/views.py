@@ -17,6 +17,7 @@ from holdfast.testing.conformance.workbench import (
     append,
     parcel,
     record,
+    soon,
     tags_of,
     together,
 )
@@ -43,6 +44,25 @@ class ViewConformance(Workbench):
         assert view.calls(0, 10) == []
         assert view.marks() == {}
         assert view.owner() == ""
+
+    @promise(
+        "Whether events may have been taken there that nobody can read yet",
+        "As behind a commit elsewhere that has not ended; it passes",
+    )
+    def test_nothing_stays_hidden(self) -> None:
+        engine = self.engine()
+        append(engine, parcel(["a"]))
+        owner = Owner.of(engine)
+        engine.commit([(owner.claim, owner.prepare([record("d-1", "one")], events=1))])
+        soon(lambda: not engine.hides(0))
+
+    @promise(
+        "Its calls wait for others who have the answer for about `wait_seconds`, then TryAgain"
+    )
+    def test_who_has_little_time_sees_the_same(self) -> None:
+        engine = self.engine()
+        append(engine, parcel(["a"]))
+        assert engine.view(0, wait_seconds=5.0).inbox_next() == 1
 
     def test_an_owner_is_named(self) -> None:
         engine = self.engine()

@@ -13,6 +13,7 @@ from holdfast.engine.contents import Contents
 from holdfast.engine.memory import MemoryPartition
 from holdfast.engine.port import (
     APPEND_SECONDS,
+    VIEW_SECONDS,
     Capabilities,
     Claim,
     Granted,
@@ -259,9 +260,15 @@ class SimulatedEngine:
             self._process.end(f"is ended by user code at {position} of partition {claim.partition}")
             raise Lost
 
-    def view(self, partition: int) -> MemoryPartition:
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> MemoryPartition:
         self._process.check()
         return self._store.image.view(partition)
+
+    def hides(self, partition: int) -> bool:
+        return False
+
+    def paused_seconds(self, partition: int) -> None:
+        return None
 
     def folds_here(self, partition: int) -> bool:
         return True

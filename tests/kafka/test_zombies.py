@@ -1,7 +1,8 @@
 """Goal: a worker that stands still in the middle of a commit is replaced after its session. When it
 wakes up, its transaction is refused: nothing of it is seen, nothing is there twice.
 
-SIGSTOP at the fault points of a commit, without a supervisor that would end the worker first.
+SIGSTOP at the fault points of a commit, without a supervisor that would end the worker first. One
+broker and one verdict for all of them: each joins those who have replaced the one before.
 """
 
 import signal
@@ -21,18 +22,19 @@ SEED = 31
 PATIENCE_SECONDS = 90.0
 # Its session (2 s), the start of Python and of two workers, and claims, on a busy machine.
 REPLACED_SECONDS = 30.0
+# It begins a transaction that is none any more; it ends one that its successor has ended. The last
+# one may hear first that its partitions are others', and then it goes on with those it gets.
+POINTS = ("before", "inside", "after")
 pytestmark = [pytest.mark.kill, pytest.mark.slow]
-
-
-def events_after(here: Place, count: int) -> None:
-    wait_for_events(here, here.acknowledged() + count)
 
 
 def stopped_worker(here: Place, point: str) -> subprocess.Popen[bytes]:
     """One that has stopped itself at its ninth commit."""
+    here.mark(f"a worker is to stop at commit.{point}")
     here.environment["HOLDFAST_CACHE"] = str(here.folder / "cache-zombie")
     zombie = here.worker("", f"commit.{point}:9:stop")
     wait_until(lambda: process_state(zombie.pid) == "T", PATIENCE_SECONDS, f"it stops at {point}")
+    here.mark("it has stopped")
     return zombie
 
 
@@ -45,47 +47,34 @@ def is_replaced(here: Place, zombie: subprocess.Popen[bytes]) -> bool:
     )
 
 
-def wait_until_replaced(here: Place, zombie: subprocess.Popen[bytes], seconds: float) -> float:
-    return wait_until(lambda: is_replaced(here, zombie), seconds, "others own all partitions")
-
-
-def finish(here: Place, zombie: subprocess.Popen[bytes], ends: set[int | None]) -> None:
-    """It wakes up, and everything is as it must be."""
+def wakes_up(here: Place, zombie: subprocess.Popen[bytes], point: str) -> None:
+    """Once others have its partitions; while events go on."""
+    what = f"others own all partitions of one that stopped at {point}"
+    wait_until(lambda: is_replaced(here, zombie), REPLACED_SECONDS, what)
+    here.mark("it goes on")
     zombie.send_signal(signal.SIGCONT)
-    events_after(here, 600)
-    compared(here, here.calm())
-    if None not in ends:
+    wait_for_events(here, here.acknowledged() + 200)
+    # Unless others were slow: then it finds that it has been at its commit for too long.
+    ends: set[int | None] = {EXIT_FENCED, EXIT_STUCK}
+    if point != "after":
         zombie.wait(PATIENCE_SECONDS)
-    assert zombie.poll() in ends, here.log("worker")
-    assert here.surprises() == []
+    elif zombie.poll() is None:
+        ends.add(None)
+    assert zombie.poll() in ends, f"{point}: {zombie.poll()}\n{here.log('worker')}"
 
 
-@pytest.mark.parametrize(
-    ("point", "ends"),
-    [
-        ("before", {EXIT_FENCED}),  # it begins a transaction that is none any more
-        ("inside", {EXIT_FENCED}),  # it ends one that its successor has ended
-        ("after", {EXIT_FENCED, None}),  # it may hear first that its partitions are others'
-    ],
-)
-def test_a_worker_that_wakes_up_late_is_refused(point: str, ends: set[int | None]) -> None:
-    """It had joined two others, who had partitions to spare, and take them back."""
-    with place(SEED) as here:
-        here.begin(["successor"])
-        wait_for_events(here, 200)
-        zombie = stopped_worker(here, point)
-        wait_until_replaced(here, zombie, PATIENCE_SECONDS)
-        # Unless others were slow: then it finds that it has been at its commit for too long.
-        finish(here, zombie, {*ends, EXIT_STUCK})
-
-
-def test_one_that_stands_still_does_not_keep_its_successors_from_starting() -> None:
-    """It owns everything, and was alone: nobody is there yet who could take its partitions over."""
+@pytest.mark.timeout(600)
+def test_workers_that_wake_up_late_are_refused() -> None:
     with place(SEED) as here:
         open_engine(here.reading_url, "swarm", create_partitions=PARTITIONS).close()
         here.start_producers()
+        here.start_onlooker()
+        # The first was alone and owns everything: nobody is there yet who could take it over, and
+        # it must not keep its successors from starting.
         zombie = stopped_worker(here, "inside")
         here.machines = [Machine(here, "successor")]
-        seconds = wait_until_replaced(here, zombie, REPLACED_SECONDS)
-        print(f"replaced after {seconds:.1f} s")
-        finish(here, zombie, {EXIT_FENCED})
+        wakes_up(here, zombie, "inside")
+        for point in POINTS:
+            wakes_up(here, stopped_worker(here, point), point)
+        compared(here, here.calm())
+        assert here.surprises() == []

@@ -1,0 +1,36 @@
+"""Goal: a member of the group of workers survives what brokers and the client library do to it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.urls import open_engine
+from tests.kills.harness import wait_until
+
+
+def test_partitions_that_cannot_be_given_back_do_not_end_it(
+    kafka: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error out of a callback comes back from `close` as something that is no exception."""
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    topic = f"{prefix}.inbox.0"
+    url = f"kafka://{kafka}/{prefix}?cache={tmp_path}"
+    open_engine(url, "delivery", create_partitions=2).close()
+    member = Membership(KafkaSettings(kafka, prefix), topic, None, lambda: None)
+    try:
+        wait_until(lambda: member.assigned() == {0, 1}, 30.0, "it has both partitions")
+        member._stopping = True
+        member._thread.join()  # from here on the consumer is ours
+        with caplog.at_level(logging.WARNING):
+            member._on_revoke(member._consumer, [TopicPartition(topic, 7)])
+        assert "joining the group of workers" in caplog.text
+        assert member.assigned() == {0, 1}
+    finally:
+        member.close()
