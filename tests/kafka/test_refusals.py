@@ -247,7 +247,7 @@ def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> No
             "partition.assignment.strategy": "range",
         }
     )
-    stranger.subscribe([f"{prefix}.catalog"])
+    stranger.subscribe([f"{prefix}.owners"])
     try:
         deadline = time.monotonic() + 30.0
         while not stranger.assignment() and time.monotonic() < deadline:

@@ -82,6 +82,7 @@ class Feed:
         self._admin = admin_of(settings)
         self._sinks: dict[Place, Sink] = {}
         self._read: dict[Place, Sink] = {}  # what the consumer has been told to fetch
+        self._missed: set[Place] = set()  # the consumer is behind what their sinks have not taken
         self._known: set[str] = set()
         self._reached: dict[Place, int] = {}
         self._troubles: dict[Place, HoldfastError] = {}
@@ -231,9 +232,14 @@ class Feed:
             wanted = {
                 place: sink for place, sink in self._sinks.items() if place not in self._resting
             }
-            past = [place for place, sink in self._read.items() if wanted.get(place) is not sink]
+            past = [
+                place
+                for place, sink in self._read.items()
+                if wanted.get(place) is not sink or place in self._missed
+            ]
             for place in past:
                 del self._read[place]
+            self._missed.clear()
             new = {place: sink for place, sink in wanted.items() if place not in self._read}
             self._read |= new
             starts = [TopicPartition(*place, sink.next_offset) for place, sink in new.items()]
@@ -265,7 +271,9 @@ class Feed:
             return
         with self._serving:
             sink = self._sinks.get(place)
-            if sink is None or place in self._resting:
+            if sink is None or place in self._resting or place in self._missed:
+                # Whoever comes back before this thread has noticed that it was away would miss it.
+                self._missed.add(place)
                 return
             try:
                 sink.take(records)
@@ -285,13 +293,14 @@ class Feed:
             if str(self._troubles.get(place)) != str(trouble):
                 _log.error("%s, partition %d waits: %s", place.topic, place.partition, trouble)
             self._troubles[place] = trouble
+            self._missed.add(place)
         self._resting[place] = time.monotonic() + (RETRY_SECONDS if trouble else 0.0)
         with self._changed:
             self._changed.notify_all()
 
     def _note(self, place: Place, offset: int) -> None:
         with self._changed:
-            if place in self._sinks and place not in self._resting:
+            if place in self._sinks and place not in self._resting and place not in self._missed:
                 self._reached[place] = max(offset, self._reached.get(place, 0))
                 self._changed.notify_all()
 

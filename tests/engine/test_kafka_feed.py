@@ -1,0 +1,101 @@
+"""Goal: who follows a topic misses nothing, however quickly it leaves and comes back."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.settings import KafkaSettings
+
+SECONDS = 20.0
+
+
+class Noted:
+    """A sink that is full whenever it has taken, until somebody has looked."""
+
+    def __init__(self, *, fills: bool = False) -> None:
+        self.next_offset = 0
+        self.values: list[bytes] = []
+        self.full = False
+        self._fills = fills
+
+    def take(self, records: Sequence[Message]) -> None:
+        for record in records:
+            if (offset := record.offset() or 0) >= self.next_offset:
+                self.values.append(record.value() or b"")
+                self.next_offset = offset + 1
+        self.full = self._fills
+
+
+@pytest.fixture
+def place(kafka: str) -> Place:
+    name = f"feed-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    (made,) = admin.create_topics([NewTopic(name, 1)]).values()
+    made.result(SECONDS)
+    return Place(name, 0)
+
+
+@pytest.fixture
+def feed(kafka: str, tmp_path: Path) -> Iterator[Feed]:
+    with closing(Feed(KafkaSettings(kafka, "feed", cache=tmp_path))) as opened:
+        yield opened
+
+
+def write(kafka: str, place: Place, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
+    for value in values:
+        producer.produce(place.topic, value, partition=0)
+    assert producer.flush(SECONDS) == 0
+
+
+def told_when(feed: Feed, name: str, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """An event that is set once this step of the feed has been made."""
+    step: Callable[..., None] = getattr(feed, name)
+    made = threading.Event()
+
+    def noted(*arguments: object) -> None:
+        step(*arguments)
+        made.set()
+
+    monkeypatch.setattr(feed, name, noted)
+    return made
+
+
+def test_what_comes_while_nobody_follows_is_read_by_who_comes_back_at_once(
+    kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the thread of the feed has noticed that anybody was away."""
+    sink = Noted()
+    write(kafka, place, b"before")
+    feed.follow(place, sink)
+    assert feed.wait_until(place, 1, SECONDS)
+    with monkeypatch.context() as busy:
+        busy.setattr(feed, "_see_who_follows", lambda: None)
+        feed.leave(place)
+        dropped = told_when(feed, "_give", busy)
+        write(kafka, place, b"while away")
+        assert dropped.wait(SECONDS)
+        feed.follow(place, sink)
+    assert feed.wait_until(place, feed.end(place), SECONDS)
+    assert sink.values == [b"before", b"while away"]
+
+
+def test_nobody_who_was_full_misses_what_came_at_once_with_the_last_that_fitted(
+    kafka: str, place: Place, feed: Feed
+) -> None:
+    """One batch of the client library may have records of a partition, its end, and more of it."""
+    sink = Noted(fills=True)
+    feed.follow(place, sink)
+    for number in range(50):
+        write(kafka, place, b"%d" % number)
+        sink.full = False
+    sink.full, sink._fills = False, False
+    assert feed.wait_until(place, feed.end(place), SECONDS)
+    assert sink.values == [b"%d" % number for number in range(50)]
