@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.engine.kafka.founding import open_fleet
 from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
 from tests.kills.harness import wait_until
 
@@ -25,10 +26,13 @@ PATIENCE_SECONDS = 60.0
 # A member that is told to give partitions away and does not, as if its worker were at a commit.
 HOLDER = """
 import sys, time
+from pathlib import Path
 from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
 settings = KafkaSettings(sys.argv[1], sys.argv[2], session_seconds=10.0)
-member = Membership(settings, sys.argv[2] + ".inbox.0", "holder", lambda: None)
+name = MemberName(Path(sys.argv[3]), "holder", 10.0)
+member = Membership(settings, sys.argv[2] + ".inbox.0", name, lambda: None)
 while len(member.assigned()) < 4:
     time.sleep(0.05)
 for index in range(4):
@@ -50,18 +54,21 @@ def settings(kafka: str, tmp_path: Path) -> KafkaSettings:
 
 
 @pytest.fixture
-def members(settings: KafkaSettings) -> Iterator[list[Membership]]:
+def members(settings: KafkaSettings, tmp_path: Path) -> Iterator[list[Membership]]:
     """The one that was to get some, and the holder, back under its name."""
-    words = [sys.executable, "-c", HOLDER, settings.bootstrap, settings.prefix or ""]
-    holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    note = tmp_path / "holder"
+    words = [sys.executable, "-c", HOLDER, settings.bootstrap, settings.prefix or "", note]
+    holder = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holds\n"
     topic = f"{settings.prefix}.inbox.0"
-    joined = [Membership(settings, topic, "other", lambda: None)]
+    joined = [
+        Membership(settings, topic, MemberName(tmp_path / "other", "other", 10.0), lambda: None)
+    ]
     try:
         assert holder.stdout.readline() == "owes\n"
         os.kill(holder.pid, signal.SIGKILL)
-        joined.append(Membership(settings, topic, "holder", lambda: None))
+        joined.append(Membership(settings, topic, MemberName(note, "holder", 10.0), lambda: None))
         yield joined
     finally:
         holder.kill()

@@ -195,7 +195,8 @@ class KafkaEngine:
     def _join(self, first: int) -> Membership:
         topic = inbox_topic(self.settings.prefix or "", first)
         place = self._copies.place
-        name = f"{place.machine}.{place.name}" if self.settings.instance is not None else None
+        named = self.settings.instance is not None
+        name = place.member_name(self.settings.session_seconds) if named else None
         self._membership = Membership(self.settings, topic, name, self.wake)
         if (host := self.settings.serving_host) is not None:
             self._server = ViewServer(self._look_at_owned, host=host)

@@ -61,16 +61,12 @@ class Founded:
         """Who else is a member gets partitions of ours and leaves them lying, or keeps us out."""
         for member in _members(admin_of(self.settings), self.settings, self.group):
             assigned = member.assignment.topic_partitions if member.assignment else []
-            if any(not self._is_joined_by_workers(each.topic) for each in assigned):
+            if any(not is_inbox(each.topic, self.settings.prefix or "") for each in assigned):
                 raise UsageError(
                     f"{self.settings.place}: the group {self.group} has a member that is no worker "
                     f"of this fleet ({member.client_id} on {member.host}): stop it, or give "
                     f"another prefix, as in kafka://{self.settings.bootstrap}/PREFIX"
                 )
-
-    def _is_joined_by_workers(self, topic: str) -> bool:
-        prefix = self.settings.prefix or ""
-        return is_inbox(topic, prefix) or topic == catalog_topic(prefix)
 
     def close(self) -> None:
         if hasattr(self, "catalog"):

@@ -2,12 +2,7 @@
 
 The group only assigns; what is in the topics comes through the feed, so all partitions of this
 consumer are paused. Assignment is cooperative and sticky: only partitions that move are taken away.
-A worker with a name is a static member: if it is back within its session, nothing has moved.
-
-There is a hole in that, which a static member closes when it is back. Who has to give partitions
-away does so first, then joins again, and only then others get them. If it dies in between, the
-brokers give its successor what was left to it and see no reason to ask anybody again: the rest
-would be nobody's. So a static member lets the group assign anew once, after its first assignment.
+A worker with a name is a static member: if it is back within its session, nothing moves at all.
 """
 
 from __future__ import annotations
@@ -19,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.topics import catalog_topic
 from holdfast.engine.kafka.troubles import client_log, explain, is_refusal
 from holdfast.errors import Busy, HoldfastError
 
@@ -28,33 +23,43 @@ from holdfast.errors import Busy, HoldfastError
 POLL_SECONDS = 0.1
 # Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
 RELEASE_SECONDS = 30.0
-JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
 # In a session. With a heartbeat a member learns that another is gone: until then all wait for it.
 HEARTBEATS = 10
+JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
 
 _log = logging.getLogger("holdfast.engine")
 
 
 class Membership:
     def __init__(
-        self, settings: KafkaSettings, topic: str, name: str | None, changed: Callable[[], None]
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        name: MemberName | None,
+        changed: Callable[[], None],
     ) -> None:
         """`name` is that of this worker, if it has one: no other may have the same."""
         self._settings = settings
         self._topic = topic
+        self._name = name
         self._changed = changed
         self._lock = threading.Condition()
         self._assigned: set[int] = set()
         self._held: set[int] = set()  # by the worker, which has to let go of them first
         self._metadata: object = None
         self._failure: HoldfastError | None = None
-        self._asks_again = name is not None
-        self._joined_by = time.monotonic() + JOIN_SECONDS
+        self._joined = name is None  # one with a name looks at what it got first
+        self._join_by = time.monotonic() + JOIN_SECONDS
         self._stopping = False
-        static = {"group.instance.id": f"{settings.prefix}.{name}"}
-        member = {} if name is None else static
+        self._consumer = self._new_consumer()
+        self._thread = threading.Thread(target=self._run, name="holdfast-member", daemon=True)
+        self._thread.start()
+
+    def _new_consumer(self) -> Consumer:
+        settings, name = self._settings, self._name
+        member = {} if name is None else {"group.instance.id": f"{settings.prefix}.{name}"}
         session = int(settings.session_seconds * 1000)
-        self._consumer = Consumer(
+        consumer = Consumer(
             {
                 **settings.common(),
                 **member,
@@ -69,9 +74,13 @@ class Membership:
                 "logger": client_log,
             }
         )
-        self._subscribe([topic])
-        self._thread = threading.Thread(target=self._run, name="holdfast-member", daemon=True)
-        self._thread.start()
+        consumer.subscribe(
+            [self._topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        return consumer
 
     # For the worker.
 
@@ -102,31 +111,41 @@ class Membership:
     def _run(self) -> None:
         while not self._stopping:
             try:
-                self._ask_again()
                 record = self._consumer.poll(POLL_SECONDS)
                 if record is not None and (error := record.error()) is not None:
                     self._complain(error)
                 with self._lock:
                     self._metadata = self._consumer.consumer_group_metadata()
+                self._look_after_name()
             except KafkaException as trouble:
                 self._complain(trouble.args[0])
                 time.sleep(POLL_SECONDS)
 
-    def _ask_again(self) -> None:
-        """Brokers look again only if a member wants other topics than before, and the library has
-        no call that only asks: so from here on the catalog is one of them."""
-        has_joined = self._consumer.assignment() or time.monotonic() > self._joined_by
-        if self._asks_again and has_joined:
-            self._asks_again = False
-            self._subscribe([self._topic, catalog_topic(self._settings.prefix or "")])
+    def _look_after_name(self) -> None:
+        if self._name is None:
+            return
+        self._name.alive()
+        got = self._consumer.assignment()
+        if self._joined or not (got or time.monotonic() > self._join_by):
+            return
+        if self._name.lacks({each.partition for each in got}):
+            _log.warning("the group left partitions of ours to nobody: we join by another name")
+            self._consumer.close()  # a static member does not leave: its session has to end
+            self._name.change()
+            self._join_by = time.monotonic() + JOIN_SECONDS
+            self._consumer = self._new_consumer()
+        self._joined = True
+        self._publish(self._consumer.assignment())
 
-    def _subscribe(self, topics: list[str]) -> None:
-        self._consumer.subscribe(
-            topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
-
-    def _ours(self, partitions: Sequence[TopicPartition]) -> set[int]:
-        return {each.partition for each in partitions if each.topic == self._topic}
+    def _publish(self, partitions: Sequence[TopicPartition]) -> None:
+        if not self._joined:
+            return
+        with self._lock:
+            self._assigned |= {each.partition for each in partitions}
+            assigned = frozenset(self._assigned)
+        if self._name is not None:
+            self._name.keep(assigned)
+        self._changed()
 
     def _complain(self, error: KafkaError) -> None:
         trouble = explain(error, self._settings, "joining the group of workers")
@@ -155,13 +174,12 @@ class Membership:
             return
         with self._lock:
             self._metadata = metadata
-            self._assigned |= self._ours(partitions)
-        self._changed()
+        self._publish(partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Others get them once this returns, so the worker lets go of them first."""
         deadline = time.monotonic() + RELEASE_SECONDS
-        indexes = self._ours(partitions)
+        indexes = {each.partition for each in partitions}
         with self._lock:
             self._assigned -= indexes
         self._changed()
@@ -179,7 +197,7 @@ class Membership:
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """They are others' already: nobody waits for us, and our commits will be refused."""
         with self._lock:
-            self._assigned -= self._ours(partitions)
+            self._assigned -= {each.partition for each in partitions}
         self._changed()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import uuid
 from itertools import count
 from pathlib import Path
 
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.sqlite.files import explained
 from holdfast.engine.sqlite.folders import folder_of
 
@@ -64,6 +65,10 @@ class MirrorPlace:
     @property
     def scratch(self) -> Path:
         return self._folder / "scratch"
+
+    def member_name(self, session_seconds: float) -> MemberName:
+        note = self._root / f"{self.name}.member"
+        return MemberName(note, f"{self.machine}.{self.name}", session_seconds)
 
     # Notes: they have to outlive the process, not the machine.
 
