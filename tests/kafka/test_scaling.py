@@ -67,8 +67,16 @@ def here(url: str) -> set[int]:
 
 
 def wait_until_here(url: str, count: int) -> set[int]:
-    wait_until(lambda: len(here(url)) == count, MOVE_SECONDS, f"{count} partitions are at {url}")
-    return here(url)
+    """A handle that was just opened may not have heard of all owners yet."""
+    found: set[int] = set()
+
+    def look() -> bool:
+        found.clear()
+        found.update(here(url))
+        return len(found) == count
+
+    wait_until(look, MOVE_SECONDS, f"{count} partitions are at {url}")
+    return found
 
 
 def looked_at(url: str) -> list[Lag]:

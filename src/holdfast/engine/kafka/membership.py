@@ -22,8 +22,9 @@ from holdfast.errors import Busy, HoldfastError
 POLL_SECONDS = 0.1
 # Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
 RELEASE_SECONDS = 30.0
-# In a session. With a heartbeat a member learns that another is gone: until then all wait for it.
-HEARTBEATS = 10
+# With a heartbeat a member learns that partitions are to move, and until all have learned it none
+# does; twice, where one comes that gets some of another's.
+HEARTBEAT_MILLISECONDS_MAX = 300
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -52,7 +53,7 @@ class Membership:
                 "group.id": f"{settings.prefix}.workers",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
-                "heartbeat.interval.ms": max(100, session // HEARTBEATS),
+                "heartbeat.interval.ms": min(max(100, session // 10), HEARTBEAT_MILLISECONDS_MAX),
                 "max.poll.interval.ms": max(300_000, session),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

@@ -14,13 +14,10 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import Message
 
-from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.topics import owners_topic
-from holdfast.errors import HoldfastError
 
 UNANSWERED_SECONDS = 10.0
-TELL_SECONDS = 2.0
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -45,10 +42,9 @@ class Notice(NamedTuple):
 class Owners:
     full = False
 
-    def __init__(self, prefix: str, feed: Feed, appender: Appender) -> None:
+    def __init__(self, prefix: str, feed: Feed) -> None:
         self._place = Place(owners_topic(prefix), 0)
         self._feed = feed
-        self._appender = appender
         self._known: dict[int, Owner] = {}
         self._silent_until: dict[str, float] = {}  # by address
         self.next_offset = feed.beginning(self._place)
@@ -87,13 +83,4 @@ class Owners:
             self.next_offset = (record.offset() or 0) + 1
 
     def notice(self, number: int, owner: Owner) -> Notice:
-        """For the claim: readers hear of it with what makes it true."""
         return Notice(self._place, str(number).encode(), msgspec.json.encode(owner))
-
-    def tell(self, number: int, owner: Owner) -> None:
-        """At an end. That nobody hears of it is no trouble: readers have other ways."""
-        place, key, value = self.notice(number, owner)
-        try:
-            self._appender.write(*place, value, key=key, seconds=TELL_SECONDS)
-        except HoldfastError as trouble:
-            _log.warning("readers do not know who owns partition %d: %s", number, trouble)

@@ -131,6 +131,17 @@ class Writer:
             raise Lost(full) from None
         return written[-1] + 1 if written else 0
 
+    def tell(self, notice: Notice, seconds: float) -> bool:
+        """Whether it is told; nothing depends on it."""
+        try:
+            self._producer.begin_transaction()
+            place, key, value = notice
+            self._producer.produce(place.topic, value, key, partition=place.partition)
+            self._producer.commit_transaction(seconds)
+            return True
+        except KafkaException:
+            return False  # brokers are away, or somebody else is the writer now
+
     def _produce(self, place: Place, value: bytes, headers: list[Header], report: Report) -> None:
         self._producer.produce(
             place.topic, value, partition=place.partition, headers=headers, on_delivery=report
