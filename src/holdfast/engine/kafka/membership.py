@@ -87,7 +87,10 @@ class Membership:
             self._lock.notify_all()
 
     def metadata(self) -> object:
-        """With which the group knows a commit to be of a member of now; None before it joined."""
+        """With which the group knows a commit to be of a member of now.
+
+        None before it joined, and while partitions are given away: the group would refuse it.
+        """
         with self._lock:
             return self._metadata
 
@@ -141,6 +144,7 @@ class Membership:
         indexes = {each.partition for each in partitions}
         with self._lock:
             self._assigned -= indexes
+            self._metadata = None
         self._changed()
         with self._lock:
             while self._held & indexes and not self._stopping:

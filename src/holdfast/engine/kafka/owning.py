@@ -19,7 +19,7 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.handover import Handover
 from holdfast.engine.kafka.records import Claimed, Committed
-from holdfast.engine.kafka.writer import Lost, Overtaken
+from holdfast.engine.kafka.writer import Aborted, Lost, Overtaken
 from holdfast.engine.port import Claim
 from holdfast.errors import Busy, DamagedData, Fenced, OutdatedCode
 from holdfast.stepping.commit import Commit
@@ -146,6 +146,9 @@ class Ownership:
             )
         except Overtaken:
             self._await_successor()
+            return
+        except Aborted:  # again, without offsets: those of a moment ago were the newest for a while
+            self._uncertain = False
             return
         except Lost as lost:
             if not lost.moving or self._moves >= MOVES_MAX:

@@ -38,6 +38,10 @@ class Overtaken(Exception):
     """Somebody else has opened a writer of this partition."""
 
 
+class Aborted(Exception):
+    """The group of workers changes just now, and did not take offsets. It did not happen."""
+
+
 class Lost(Exception):
     """The outcome is not known. Open another writer, then read the changelog."""
 
@@ -102,7 +106,8 @@ class Writer:
     ) -> int:
         """1 begin, 2 the entry, 3 messages and notices, 4 how far the inbox was read, 5 the end.
 
-        Returns the offset behind the entry. Overtaken: it did not happen; Lost: nobody knows.
+        Returns the offset behind the entry. Overtaken, Aborted: it did not happen, and after the
+        latter it can be written again; Lost: nobody knows.
         """
         written: list[int] = []
 
@@ -150,17 +155,19 @@ class Writer:
     def _judged(self, error: KafkaError) -> Exception:
         if error.code() in FENCED:
             return Overtaken(error.str())
+        moving = error.code() in _MOVING
         trouble = explain(error, self._settings, "committing")
-        if is_refusal(error):
-            self._try_to_abort()
-        return Lost(trouble, moving=error.code() in _MOVING)
+        if (is_refusal(error) or moving) and self._aborts() and moving:
+            return Aborted(error.str())
+        return Lost(trouble, moving=moving)
 
-    def _try_to_abort(self) -> None:
+    def _aborts(self) -> bool:
         """So that what waits behind this transaction need not wait for our successor."""
         try:
             self._producer.abort_transaction(self._seconds)
+            return True
         except KafkaException:
-            pass  # the next writer of the partition ends it
+            return False  # the next writer of the partition ends it
 
     def abandon(self) -> None:
         """Nothing of what it still holds goes out any more."""
