@@ -24,7 +24,7 @@ POLL_SECONDS = 0.1
 RELEASE_SECONDS = 30.0
 # With a heartbeat a member learns that partitions are to move, and until all have learned it none
 # does; twice, where one comes that gets some of another's.
-HEARTBEAT_MILLISECONDS_MAX = 300
+HEARTBEAT_MILLISECONDS = 300
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -53,7 +53,7 @@ class Membership:
                 "group.id": f"{settings.prefix}.workers",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
-                "heartbeat.interval.ms": min(max(100, session // 10), HEARTBEAT_MILLISECONDS_MAX),
+                "heartbeat.interval.ms": min(max(100, session // 10), HEARTBEAT_MILLISECONDS),
                 "max.poll.interval.ms": max(300_000, session),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
