@@ -9,10 +9,36 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.port import Claim
 from holdfast.engine.urls import open_engine
+from holdfast.errors import Unreachable
 from tests.kills.harness import wait_until
+
+
+class Hindered(KafkaEngine):
+    """Brokers are away just when it claims."""
+
+    def _claim(self, number: int, generation: int) -> Claim:
+        raise Unreachable("no brokers")
+
+
+def test_a_claim_that_failed_holds_nothing_back_from_others(kafka: str, tmp_path: Path) -> None:
+    """Who is to give a partition away waits until its worker has let go of it."""
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    engine = Hindered(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
+    try:
+        for _ in engine.assignments(None, 1):
+            pass  # nothing is granted; it joins
+        member = engine._membership
+        assert member is not None
+        wait_until(lambda: member.assigned() == {0}, 30.0, "it is to have the partition")
+        assert list(engine.assignments(None, 1)) == []
+        assert member._held == set()
+    finally:
+        engine.close()
 
 
 def test_partitions_that_cannot_be_given_back_do_not_end_it(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from holdfast import Live
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.lagging import Lag, as_metrics, lags
@@ -67,8 +69,16 @@ def here(url: str) -> set[int]:
 
 
 def wait_until_here(url: str, count: int) -> set[int]:
-    wait_until(lambda: len(here(url)) == count, MOVE_SECONDS, f"{count} partitions are at {url}")
-    return here(url)
+    """A handle that was just opened may not have heard of all owners yet."""
+    found: set[int] = set()
+
+    def look() -> bool:
+        found.clear()
+        found.update(here(url))
+        return len(found) == count
+
+    wait_until(look, MOVE_SECONDS, f"{count} partitions are at {url}")
+    return found
 
 
 def looked_at(url: str) -> list[Lag]:
@@ -83,7 +93,11 @@ def notes(live: Live, key: str) -> list[str]:
     return [each.event.text for each in live.history(Drone, key) if isinstance(each.event, Note)]
 
 
-def test_only_what_moves_pauses(kafka: str, tmp_path: Path, record_property: Record) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("standby", ["no", "yes"])
+def test_only_what_moves_pauses(
+    kafka: str, tmp_path: Path, standby: str, record_property: Record
+) -> None:
     prefix = f"scaling-{uuid.uuid4().hex[:8]}"
     url = f"kafka://{kafka}/{prefix}?cache={tmp_path}"
     with fleet.open(f"{url}/north", partitions=PARTITIONS) as north:
@@ -91,7 +105,7 @@ def test_only_what_moves_pauses(kafka: str, tmp_path: Path, record_property: Rec
         with events_flow(north) as sent:
             flows_on(sent)
             assert claims(kafka, prefix) == [1] * PARTITIONS
-            with fleet.open(f"{url}/south"):
+            with fleet.open(f"{url}/south&standby={standby}"):
                 moved = wait_until_here(f"{url}/south", PARTITIONS // 2)
                 flows_on(sent)
                 assert claims(kafka, prefix) == [1 + (n in moved) for n in range(PARTITIONS)]

@@ -37,6 +37,7 @@ class Copies:
         self._clock = clock
         self._arrived = arrived
         self._lock = threading.Lock()
+        self._making: dict[int, threading.Lock] = {}  # several are made at once, each one once
         self._followed: dict[int, Following] = {}
         self._closed = False
         born, sources = catalog.founded.born, catalog.founded.sources_max
@@ -58,12 +59,23 @@ class Copies:
 
     def of(self, number: int) -> Following:
         with self._lock:
-            if self._closed:
-                raise UsageError(f"{self._settings.place}: this handle is closed: open another")
-            found = self._followed.get(number)
-            if found is None:
-                found = self._followed[number] = self._follow(number)
+            self._check_open()
+            if (found := self._followed.get(number)) is not None:
+                return found
+            making = self._making.setdefault(number, threading.Lock())
+        with making:
+            if (found := self._followed.get(number)) is None:
+                found = self._follow(number)
+                with self._lock:
+                    if self._closed:
+                        found.mirror.close()
+                    self._check_open()
+                    self._followed[number] = found
             return found
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError(f"{self._settings.place}: this handle is closed: open another")
 
     def all(self) -> list[Following]:
         with self._lock:

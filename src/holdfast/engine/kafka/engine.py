@@ -6,6 +6,7 @@ import logging
 import os
 import select
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -20,7 +21,6 @@ from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.handover import Handover
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
-from holdfast.engine.kafka.owners import TELL_SECONDS
 from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
 from holdfast.engine.kafka.serving import Owned, ViewServer
@@ -47,6 +47,11 @@ from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Backlog, Fenced, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
+
+# How long a standby stays away from its group at most: copies that take longer are made beside it.
+PREPARE_SECONDS = 60.0
+LOOK_SECONDS = 0.1
+ASK_SECONDS = 2.0  # for what is only to be shown
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -80,6 +85,8 @@ class KafkaEngine:
         self._membership: Membership | None = None
         self._server: ViewServer | None = None
         self._bell = Bell()
+        self._opened = time.monotonic()
+        self._waits_for_copies = False  # then it looks again soon
         self._closed = False
         self._fleet: Founded = open_fleet(settings, fleet, create_partitions)
         try:
@@ -160,7 +167,10 @@ class KafkaEngine:
     def _assigned(self, generation: int) -> Iterator[Granted | Revoked]:
         """What the group of workers has assigned, once the copy of it is up to date."""
         first = self.catalog.layout.first
-        membership = self._membership or self._join(first)
+        if (membership := self._membership) is None:
+            if not self._is_prepared():
+                return
+            membership = self._join(first)
         for number in self._revoked & self._owned.keys():
             del self._owned[number]  # whoever folded it has been told
         self._revoked.clear()
@@ -176,9 +186,29 @@ class KafkaEngine:
                 _log.warning("partition %d cannot be had yet: %s", number, taken)
             elif taken is not None:
                 yield Granted(taken)
+        self._waits_for_copies = bool(wanted - self._owned.keys())
         if self.settings.standby:
-            for number in self.catalog.layout.numbers:
-                self._copies.of(number)
+            self._follow_all()
+
+    def _is_prepared(self) -> bool:
+        """A standby has all copies before it joins: what others fold pauses once it is here."""
+        if not self.settings.standby:
+            return True
+        copies = self._follow_all()
+        complete = len(copies) == len(self.catalog.layout.numbers)
+        near = complete and all(each.is_near() for each in copies)
+        late = time.monotonic() - self._opened > PREPARE_SECONDS
+        self._waits_for_copies = not (near or late)
+        return near or late
+
+    def _follow_all(self) -> list[Following]:
+        found = []
+        for number in self.catalog.layout.numbers:
+            try:
+                found.append(self._copies.of(number))
+            except TryAgain as trouble:
+                _log.warning("partition %d cannot be copied yet: %s", number, trouble)
+        return found
 
     def _take(self, membership: Membership, generation: int, number: int) -> Claim | None:
         """None while the copy lacks much: others may fold on until it has it."""
@@ -298,6 +328,7 @@ class KafkaEngine:
         self._check_open()
         poll = select.poll()
         poll.register(self._bell.descriptor, select.POLLIN)
+        seconds = min(seconds, LOOK_SECONDS) if self._waits_for_copies else seconds
         if poll.poll(seconds * 1000):
             os.read(self._bell.descriptor, 8)
 
@@ -322,7 +353,7 @@ class KafkaEngine:
 
     def paused_seconds(self, partition: int) -> float | None:
         self._check_open()
-        return self._fleet.owners.paused_seconds(partition, TELL_SECONDS)
+        return self._fleet.owners.paused_seconds(partition, ASK_SECONDS)
 
     def folds_here(self, partition: int) -> bool:
         owner = self._fleet.owners.told_of(partition)
@@ -360,7 +391,10 @@ class KafkaEngine:
         if owned is not None:
             waiting = mirror.inbox.head().next - mirror.view.head().position
             most = self.limits.backlog_events_max
-            self._fleet.owners.tell_backlog(mirror.number, owned.claim.epoch, waiting, most)
+            epoch = owned.claim.epoch
+            told = self._fleet.owners.notice_of_backlog(mirror.number, epoch, waiting, most)
+            if told is not None:
+                self._fleet.appender.write(*told.place, told.value, key=told.key)
             self._copies.bases.look(following)
 
     def make_base_copies(self) -> None:
@@ -373,8 +407,8 @@ class KafkaEngine:
         if self._closed:
             return
         for number, owned in self._owned.items():
-            if number not in self._revoked:
-                owned.handover.leave()
+            if number not in self._revoked and not owned.take_leave():
+                break  # brokers that do not hear us need not be told the rest
         self._closed = True
         if self._server is not None:
             self._server.close()

@@ -36,7 +36,7 @@ class Founded:
             self.catalog = KafkaCatalog(
                 settings, self.feed, lambda *record: self.appender.write(*record).offset
             )
-            self.owners = Owners(settings.prefix or "", self.feed, self.appender)
+            self.owners = Owners(settings.prefix or "", self.feed)
         except BaseException:
             self.close()
             raise

@@ -2,7 +2,8 @@
 
 The pause begins when the oldest event came that nobody had folded, and ends with the commit that
 takes it; where nothing waited there was none. It is by two clocks, the broker's and ours. What is
-told goes out in the transactions that make it true: with the claim, and with the first commit.
+told goes out in the transactions that make it true: with the claim, and with the first commit. Who
+ends says so too, with the writer that it still has: if that one is fenced, others have been told.
 """
 
 from __future__ import annotations
@@ -46,6 +47,6 @@ class Handover:
             self._owner = self._owner._replace(paused_seconds=round(paused, 3))
         return self._owners.notice(self._number, self._owner)
 
-    def leave(self) -> None:
+    def leaving(self) -> Notice:
         """We answer no more; how long the pause was stays known."""
-        self._owners.tell(self._number, self._owner._replace(address="", machine=""))
+        return self._owners.notice(self._number, self._owner._replace(address="", machine=""))

@@ -23,8 +23,9 @@ from holdfast.errors import Busy, HoldfastError
 POLL_SECONDS = 0.1
 # Longer than a worker takes from one look at its assignments to the next: a large commit, a claim.
 RELEASE_SECONDS = 30.0
-# In a session. With a heartbeat a member learns that another is gone: until then all wait for it.
-HEARTBEATS = 10
+# With a heartbeat a member learns that partitions are to move, and until all have learned it none
+# does; twice, where one comes that gets some of another's.
+HEARTBEAT_MILLISECONDS = 300
 JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
 
 _log = logging.getLogger("holdfast.engine")
@@ -66,7 +67,7 @@ class Membership:
                 "group.id": f"{settings.prefix}.workers",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
-                "heartbeat.interval.ms": max(100, session // HEARTBEATS),
+                "heartbeat.interval.ms": min(max(100, session // 10), HEARTBEAT_MILLISECONDS),
                 "max.poll.interval.ms": max(300_000, session),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -102,7 +103,10 @@ class Membership:
             self._lock.notify_all()
 
     def metadata(self) -> object:
-        """With which the group knows a commit to be of a member of now; None before it joined."""
+        """With which the group knows a commit to be of a member of now.
+
+        None before it joined, and while partitions are given away: the group would refuse it.
+        """
         with self._lock:
             return self._metadata
 
@@ -182,6 +186,7 @@ class Membership:
         indexes = {each.partition for each in partitions}
         with self._lock:
             self._assigned -= indexes
+            self._metadata = None
         self._changed()
         with self._lock:
             while self._held & indexes and not self._stopping:

@@ -14,13 +14,10 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import Message
 
-from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.topics import owners_topic
-from holdfast.errors import HoldfastError
 
 UNANSWERED_SECONDS = 10.0
-TELL_SECONDS = 2.0
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -46,10 +43,9 @@ class Notice(NamedTuple):
 class Owners:
     full = False
 
-    def __init__(self, prefix: str, feed: Feed, appender: Appender) -> None:
+    def __init__(self, prefix: str, feed: Feed) -> None:
         self._place = Place(owners_topic(prefix), 0)
         self._feed = feed
-        self._appender = appender
         self._known: dict[int, Owner] = {}
         self._silent_until: dict[str, float] = {}  # by address
         self.next_offset = feed.beginning(self._place)
@@ -87,24 +83,17 @@ class Owners:
                     self._known[number] = owner
             self.next_offset = (record.offset() or 0) + 1
 
-    def tell_backlog(self, number: int, epoch: int, waiting: int, most: int) -> None:
-        """For the owner, now and then. Who is refused comes back once half of it is folded."""
+    def notice_of_backlog(self, number: int, epoch: int, waiting: int, most: int) -> Notice | None:
+        """For the owner, now and then, if it has to tell anything new: who is refused may come back
+        once half of it is folded."""
         owner = self._known.get(number)
         if owner is None or owner.epoch != epoch:
-            return  # what we told of ourselves has not come back yet
+            return None  # what we told of ourselves has not come back yet
         full = waiting > (most // 2 if owner.full else most)
-        if full != owner.full:
-            _log.warning("partition %d: %d events wait, the bound is %d", number, waiting, most)
-            self.tell(number, owner._replace(full=full))
+        if full == owner.full:
+            return None
+        _log.warning("partition %d: %d events wait, the bound is %d", number, waiting, most)
+        return self.notice(number, owner._replace(full=full))
 
     def notice(self, number: int, owner: Owner) -> Notice:
-        """For the claim: readers hear of it with what makes it true."""
         return Notice(self._place, str(number).encode(), msgspec.json.encode(owner))
-
-    def tell(self, number: int, owner: Owner) -> None:
-        """At an end. That nobody hears of it is no trouble: readers have other ways."""
-        place, key, value = self.notice(number, owner)
-        try:
-            self._appender.write(*place, value, key=key, seconds=TELL_SECONDS)
-        except HoldfastError as trouble:
-            _log.warning("readers do not know who owns partition %d: %s", number, trouble)

@@ -29,6 +29,7 @@ CLAIM_ATTEMPTS = 20
 # end and one transaction. Nobody comes? Then the other has died in between, and we go on.
 SUCCESSOR_SECONDS = 5.0
 LOOK_SECONDS = 0.05
+LEAVE_SECONDS = 2.0  # longer than it ever takes where brokers are up
 
 
 class Group(Protocol):
@@ -195,6 +196,10 @@ class Ownership:
         self._following.catch_up()
         self._check_latest()
         self._following.stop_reading_changelog()
+
+    def take_leave(self) -> bool:
+        """Readers need not ask us any more. False where brokers do not hear it."""
+        return self._uncertain or self._writer.tell(self.handover.leaving(), LEAVE_SECONDS)
 
     def close(self) -> None:
         self._writer.abandon()

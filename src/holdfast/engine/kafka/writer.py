@@ -138,6 +138,17 @@ class Writer:
             raise Lost(full) from None
         return written[-1] + 1 if written else 0
 
+    def tell(self, notice: Notice, seconds: float) -> bool:
+        """Whether it is told; nothing depends on it."""
+        try:
+            self._producer.begin_transaction()
+            place, key, value = notice
+            self._producer.produce(place.topic, value, key, partition=place.partition)
+            self._producer.commit_transaction(seconds)
+            return True
+        except KafkaException:
+            return False  # brokers are away, or somebody else is the writer now
+
     def _produce(self, place: Place, value: bytes, headers: list[Header], report: Report) -> None:
         self._producer.produce(
             place.topic, value, partition=place.partition, headers=headers, on_delivery=report
@@ -170,8 +181,8 @@ class Writer:
     def _judged(self, error: KafkaError) -> Exception:
         if error.code() in FENCED:
             return Overtaken(error.str())
-        trouble = explain(error, self._settings, "committing")
         moving = error.code() in _MOVING
+        trouble = explain(error, self._settings, "committing")
         if (moving or is_refusal(error)) and self._is_aborted() and moving:
             return Moving(error.str())
         return Lost(trouble)
@@ -180,9 +191,9 @@ class Writer:
         """So that what waits behind this transaction need not wait for our successor."""
         try:
             self._producer.abort_transaction(self._seconds)
+            return True
         except KafkaException:
             return False  # the next writer of the partition ends it
-        return True
 
     def abandon(self) -> None:
         """Nothing of what it still holds goes out any more."""

@@ -11,6 +11,7 @@ from holdfast.engine import inheritance
 from holdfast.engine.admission import admit
 from holdfast.engine.contents import Contents, HeldContents
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.local import OneMachine
 from holdfast.engine.memory import capturing
 from holdfast.engine.memory.catalog import MemoryCatalog
 from holdfast.engine.memory.partition import MemoryPartition, child_of
@@ -37,7 +38,7 @@ from holdfast.stepping.rows import select
 COMPACT_FROM = 128  # blocks and records that lie as they came
 
 
-class MemoryEngine:
+class MemoryEngine(OneMachine):
     capabilities = Capabilities(
         several_processes=False,
         survives_exit=False,
@@ -281,15 +282,6 @@ class MemoryEngine:
 
     def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> MemoryPartition:
         return self._part(partition)
-
-    def hides(self, partition: int) -> bool:
-        return False
-
-    def paused_seconds(self, partition: int) -> None:
-        return None
-
-    def folds_here(self, partition: int) -> bool:
-        return True
 
     def wait(self, seconds: float) -> None:
         with self._changed:

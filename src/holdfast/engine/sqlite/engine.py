@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.local import OneMachine
 from holdfast.engine.port import (
     APPEND_SECONDS,
     VIEW_SECONDS,
@@ -44,7 +45,7 @@ CHECKPOINT_SECONDS = 0.9  # at every turn of upkeep: short ones slow the commits
 FORGET_EVERY_SECONDS = 60.0
 
 
-class SqliteEngine:
+class SqliteEngine(OneMachine):
     capabilities = Capabilities(
         several_processes=True,
         survives_exit=True,
@@ -285,15 +286,6 @@ class SqliteEngine:
                 inbox = self._inbox_unlocked(partition)
                 view = self._views[partition] = SqliteView(folder_of(self.root, partition), inbox)
             return view
-
-    def hides(self, partition: int) -> bool:
-        return False
-
-    def paused_seconds(self, partition: int) -> None:
-        return None
-
-    def folds_here(self, partition: int) -> bool:
-        return True
 
     def _inbox(self, partition: int) -> SqliteInbox:
         with self._lock:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, cast
 
 from holdfast.engine.contents import Contents
+from holdfast.engine.local import OneMachine
 from holdfast.engine.memory import MemoryPartition
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -83,7 +84,7 @@ class SimulatedCatalog:
         return cast("dict[str, int]", self._engine.perform("register", tuple(schemas)))
 
 
-class SimulatedEngine:
+class SimulatedEngine(OneMachine):
     capabilities = Capabilities(
         several_processes=True,
         survives_exit=True,
@@ -263,15 +264,6 @@ class SimulatedEngine:
     def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> MemoryPartition:
         self._process.check()
         return self._store.image.view(partition)
-
-    def hides(self, partition: int) -> bool:
-        return False
-
-    def paused_seconds(self, partition: int) -> None:
-        return None
-
-    def folds_here(self, partition: int) -> bool:
-        return True
 
     def wait(self, seconds: float) -> None:
         """Whoever runs the process lets it come back after that long, or at an append."""
