@@ -45,7 +45,7 @@ class Copies:
         store: BaseStore = (
             BlobBases(settings, born)
             if settings.base is not None
-            else TopicBases(settings, feed, appender, catalog.first_of)
+            else TopicBases(settings, feed, appender, catalog.first_of, born)
         )
         self.bases = BaseKeeper(settings, feed, store, self.place.scratch, clock)
 
@@ -76,7 +76,7 @@ class Copies:
             self._arrived,
             lambda folder: self.bases.restore(number, incarnation, folder),
         )
-        inbox, changelog = self.inbox_of(number), self._changelog_of(number)
+        inbox, changelog = self.inbox_of(number), self.changelog_of(number)
         return Following(self._settings, self._feed, mirror, inbox, changelog, self.inbox_of)
 
     def inbox_of(self, number: int) -> Place:
@@ -86,7 +86,7 @@ class Copies:
     def inbox_end(self, number: int) -> int:
         return self._feed.end(self.inbox_of(number))
 
-    def _changelog_of(self, number: int) -> Place:
+    def changelog_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)
         return Place(changelog_topic(self._settings.prefix or "", first), number - first)
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import refuses
-from holdfast.engine.kafka import rescaling
+from holdfast.engine.kafka import planting, rescaling
+from holdfast.engine.kafka.capturing import Capturer
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.membership import Membership
@@ -54,6 +55,7 @@ class KafkaEngine:
         delivers_messages=True,
         assigns=True,
         rescales=True,
+        captures=True,
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class KafkaEngine:
             arrived = self._has_arrived
             self._copies = Copies(settings, self.catalog, feed, appender, clock, arrived)
             self._forwarder = rescaling.Forwarder(self._fleet, self._copies, self.append)
+            self._capturer = Capturer(self._fleet, self._copies, clock)
         except BaseException:
             self._fleet.close()
             raise
@@ -255,7 +258,12 @@ class KafkaEngine:
             self._owned.pop(number).release()
 
     def capture(self) -> Contents:
-        raise _cannot("be captured")
+        self._check_open()
+        return self._capturer.capture()
+
+    @staticmethod
+    def plant(settings: KafkaSettings, contents: Contents, faults: FaultPoints = no_faults) -> None:
+        planting.plant(settings, contents, faults)
 
     # Waiting.
 
@@ -335,8 +343,5 @@ class KafkaEngine:
             for owned in self._owned.values():
                 owned.close()
             self._fleet.close()
+            self._capturer.close()
             self._copies.close()
-
-
-def _cannot(what: str) -> UsageError:
-    return UsageError(f"a fleet on Kafka cannot {what} in this release")

@@ -124,6 +124,15 @@ class Feed:
         """
         return self._ask(place, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def acknowledged_end(self, place: Place) -> int:
+        """The offset behind all that was acknowledged.
+
+        `end` may be before it: an open transaction hides what others have appended behind its
+        first record, until it is decided.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._ask(place, latest, IsolationLevel.READ_UNCOMMITTED)
+
     def beginning(self, place: Place) -> int:
         return self._ask(place, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
@@ -143,7 +152,12 @@ class Feed:
                 doing = f"deleting old records of {place.topic}"
                 raise explain(trouble.args[0], self._settings, doing) from None
 
-    def _ask(self, place: Place, what: OffsetSpec) -> int:
+    def _ask(
+        self,
+        place: Place,
+        what: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> int:
         """Again and again while a new leader is being chosen, or a new topic has none yet."""
         asked = TopicPartition(*place)
         deadline = time.monotonic() + ASK_SECONDS
@@ -151,7 +165,7 @@ class Feed:
             self._check_open()
             found = self._admin.list_offsets(
                 {asked: what},
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=ASK_SECONDS,
             )
             try:
