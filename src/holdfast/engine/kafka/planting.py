@@ -23,13 +23,12 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.kafka.bases import BaseStore, BlobBases, TopicBases, pack_folder
 from holdfast.engine.kafka.catalog import FORMAT, Planted
 from holdfast.engine.kafka.feed import Place
-from holdfast.engine.kafka.founding import Founded
+from holdfast.engine.kafka.founding import Founded, fleet_under
 from holdfast.engine.kafka.mirrored import BOOT
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import (
     TopicPlan,
     Topics,
-    catalog_topic,
     changelog_topic,
     fleet_plans,
     inbox_topic,
@@ -44,24 +43,17 @@ from holdfast.errors import UsageError
 
 
 def check_place(settings: KafkaSettings) -> None:
-    """That no fleet is there. One may come until the planting is done, and is then found again."""
-    topics = Topics(settings)
-    prefix = settings.prefix or ""
-    if catalog_topic(prefix) in topics.existing():
-        opened = Founded(settings)
-        try:
-            _check_empty(opened)
-        finally:
-            opened.close()
+    """That no fleet is there. One may come until the planting is done, and is found again then."""
+    fleet = fleet_under(settings)
+    if fleet is not None:
+        raise _is_taken(settings, fleet)
 
 
-def _check_empty(opened: Founded) -> None:
-    opened.catalog.refresh()
-    if opened.catalog.exists:
-        raise UsageError(
-            f"{opened.settings.place}: fleet {opened.catalog.fleet!r} is there already: name "
-            "another prefix, as in kafka://broker:9092/PREFIX"
-        )
+def _is_taken(settings: KafkaSettings, fleet: str) -> UsageError:
+    return UsageError(
+        f"{settings.place}: fleet {fleet!r} is there already: name another prefix, as in "
+        "kafka://broker:9092/PREFIX"
+    )
 
 
 def plant(settings: KafkaSettings, contents: Contents, faults: FaultPoints) -> None:
@@ -74,18 +66,18 @@ def plant(settings: KafkaSettings, contents: Contents, faults: FaultPoints) -> N
         entry = _entry(contents, born, max(most, settings.limits.sources_max))
         faults("plant.after")
         if not opened.catalog.plant(entry):
-            _check_empty(opened)
+            raise _is_taken(settings, opened.catalog.fleet)
 
 
 @contextmanager
 def _place(settings: KafkaSettings, contents: Contents) -> Iterator[Founded]:
     prefix = settings.prefix or ""
+    check_place(settings)
     topics = Topics(settings)
     topics.make(fleet_plans(prefix))
     topics.check(fleet_plans(prefix))
     opened = Founded(settings)
     try:
-        _check_empty(opened)
         plans = _plans(prefix, contents)
         _check_counts(settings, topics.existing(), plans)
         topics.make(plans)
