@@ -112,7 +112,7 @@ class Capturer:
             self._prepare(self._cut[number])
         puller = Puller(self._fleet.settings)
         try:
-            return Cut(self._fleet.feed, puller, self._cut).run()
+            return Cut(puller, self._cut, self._fleet.feed.acknowledged_end).run()
         finally:
             puller.close()
 

@@ -32,13 +32,13 @@ their topics of now, or brokers have lost them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Message
 
 from holdfast.engine.contents import Outbox
-from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.feed import Place
 from holdfast.engine.kafka.mirror import Mirror
 from holdfast.engine.kafka.pulling import Puller
 from holdfast.engine.kafka.records import Arrived, unpack_parcels
@@ -85,24 +85,26 @@ class _Wanted:
 
 
 class Cut:
-    def __init__(self, feed: Feed, puller: Puller, copies: Mapping[int, Copy]) -> None:
-        self._feed = feed
+    def __init__(
+        self, puller: Puller, copies: Mapping[int, Copy], end_of: Callable[[Place], int]
+    ) -> None:
+        """`end_of` tells the offset behind all that was acknowledged in a place by now."""
+        self._end_of = end_of
         self._puller = puller
         self._copies = copies
         self._by_incarnation = {each.mirror.incarnation: n for n, each in copies.items()}
 
     def run(self) -> dict[int, Outbox]:
         """The mirrors are a cut after it; returned is what is on its way, by sender."""
-        end = self._feed.acknowledged_end
-        inboxes = {number: end(copy.inbox) for number, copy in self._copies.items()}
-        changelogs = {number: end(copy.changelog) for number, copy in self._copies.items()}
+        inboxes = {number: self._end_of(copy.inbox) for number, copy in self._copies.items()}
+        logs = {number: self._end_of(copy.changelog) for number, copy in self._copies.items()}
         for number, copy in self._copies.items():
             sink = copy.mirror.inbox_sink
             for records in self._puller.read(copy.inbox, sink.next_offset, inboxes[number]):
                 sink.take(records)
         for number, copy in self._copies.items():
             log = copy.mirror.changelog_sink
-            for records in self._puller.read(copy.changelog, log.next_offset, changelogs[number]):
+            for records in self._puller.read(copy.changelog, log.next_offset, logs[number]):
                 log.take(records)
         while any(self._find_causes(number) for number in self._copies):
             pass  # what was read for one may be without its own
@@ -143,7 +145,7 @@ class Cut:
 
     def _records(self, place: Place, start: int) -> Iterator[list[Message]]:
         """One by one, up to the end of now."""
-        return self._puller.read(place, start, self._feed.acknowledged_end(place), most=1)
+        return self._puller.read(place, start, self._end_of(place), most=1)
 
     # Messages on their way.
 
