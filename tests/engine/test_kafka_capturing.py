@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -29,6 +30,7 @@ from holdfast.testing.conformance.workbench import (
     messages,
     numbered,
     record,
+    soon,
     tags_of,
 )
 
@@ -67,7 +69,7 @@ def site(kafka: str, tmp_path: Path) -> Iterator[Site]:
         yield Site(kafka, tmp_path, closing)
 
 
-def sends(owner: Owner, destination: int, first: int, count: int = 1) -> dict[str, object]:
+def sends(owner: Owner, destination: int, first: int, count: int = 1) -> dict[str, Any]:
     """Parts of a commit that sends messages."""
     frame = messages(owner.claim.incarnation, first, count).encoded
     return {
@@ -307,8 +309,9 @@ def test_what_stood_in_the_topics_before_is_not_read(site: Site) -> None:
     append(old, numbered("gcs", [1]))
     before.commit([record("d-1", "old")], events=1)
     old.close()
-    (gone,) = Topics(there).admin.delete_topics([catalog_topic(there.prefix or "")]).values()
-    gone.result()
+    topics, catalog = Topics(there), catalog_topic(there.prefix or "")
+    topics.admin.delete_topics([catalog])[catalog].result(30.0)
+    soon(lambda: catalog not in topics.existing())
     KafkaEngine.plant(there, contents)
     contents.close()
     planted = site.planted("-there")
