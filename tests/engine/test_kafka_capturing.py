@@ -2,6 +2,7 @@
 its topics are looked at; and what is planted is one attempt, whole, whoever else tries."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from holdfast.engine.port import Limits
 from holdfast.errors import DamagedData, Rescaling, UsageError
 from holdfast.stepping.commit import Outgoing
 from holdfast.testing.conformance import FLEET
+from holdfast.testing.conformance.captures import Traffic, count
 from holdfast.testing.conformance.rescales import owners, rescale
 from holdfast.testing.conformance.workbench import (
     Owner,
@@ -32,6 +34,7 @@ from holdfast.testing.conformance.workbench import (
     record,
     soon,
     tags_of,
+    together,
 )
 
 
@@ -52,8 +55,10 @@ class Site:
             cache=self._folder / machine,
         )
 
-    def open(self, machine: str = "a", place: str = "", **limits: float) -> KafkaEngine:
-        engine = KafkaEngine(self.settings(machine, place, **limits), FLEET, 2)
+    def open(
+        self, machine: str = "a", place: str = "", partitions: int = 2, **limits: float
+    ) -> KafkaEngine:
+        engine = KafkaEngine(self.settings(machine, place, **limits), FLEET, partitions)
         self._closing.callback(engine.close)
         return engine
 
@@ -181,6 +186,46 @@ def test_what_is_on_its_way_is_found_behind_the_inbox(
     found = [(to, first, count) for to, first, count, _ in cut.outboxes[0]]
     assert found == [(1, 1, 2), (1, 3, 1)]
     assert take(engine).outboxes == {0: [], 1: []}
+
+
+def test_under_traffic_ends_are_fixed_far_apart(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first and the last of them messages go around: causes are looked for."""
+    engine = site.open(partitions=3)
+    end_of, apply = engine._fleet.feed.acknowledged_end, Cut._apply_until_sent
+    searches: list[int] = []
+    asked: set[Place] = set()
+
+    def slowly(place: Place) -> int:
+        end = end_of(place)
+        if ".inbox." in place.topic and place not in asked:
+            time.sleep(0.25)
+        asked.add(place)
+        return end
+
+    def watched(self: Cut, copy: Copy, destination: int, last: int) -> None:
+        searches.append(destination)
+        apply(self, copy, destination, last)
+
+    monkeypatch.setattr(engine._fleet.feed, "acknowledged_end", slowly)
+    monkeypatch.setattr(Cut, "_apply_until_sent", watched)
+    traffic = Traffic(engine)
+
+    def cut() -> None:
+        try:
+            for _ in range(4):
+                asked.clear()
+                acknowledged = traffic.acknowledged
+                contents = engine.capture()
+                minted, held = count(contents)
+                contents.close()
+                assert acknowledged <= minted == held
+        finally:
+            traffic.over.set()
+
+    together(cut, traffic.produce, *traffic.workers())
+    assert searches, "nothing was tried"
 
 
 def test_what_an_open_transaction_hides_is_in_it(site: Site) -> None:

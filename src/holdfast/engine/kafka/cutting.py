@@ -92,6 +92,7 @@ class Cut:
         self._end_of = end_of
         self._puller = puller
         self._copies = copies
+        self._known: dict[Place, int] = {}  # ends, as they were when they were asked for last
         self._by_incarnation = {each.mirror.incarnation: n for n, each in copies.items()}
 
     def run(self) -> dict[int, Outbox]:
@@ -144,8 +145,11 @@ class Cut:
         raise _lost(copy.inbox, "more was folded")
 
     def _records(self, place: Place, start: int) -> Iterator[list[Message]]:
-        """One by one, up to the end of now."""
-        return self._puller.read(place, start, self._end_of(place), most=1)
+        """One by one, up to the end of now; who stops before the end known so far asks nobody."""
+        known = self._known.get(place, 0)
+        yield from self._puller.read(place, start, known, most=1)
+        self._known[place] = self._end_of(place)
+        yield from self._puller.read(place, max(start, known), self._known[place], most=1)
 
     # Messages on their way.
 
