@@ -1,6 +1,7 @@
 """Goal: a cut through a fleet on Kafka has every cause and every message once, at whatever moments
 its topics are looked at; and what is planted is one attempt, whole, whoever else tries."""
 
+import dataclasses
 import threading
 import time
 import uuid
@@ -20,6 +21,7 @@ from holdfast.engine.kafka.pulling import Puller
 from holdfast.engine.kafka.records import pack_parcels
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import Topics, catalog_topic
+from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Limits
 from holdfast.errors import DamagedData, Rescaling, UsageError
 from holdfast.stepping.commit import Outgoing
@@ -29,6 +31,7 @@ from holdfast.testing.conformance.rescales import owners, rescale
 from holdfast.testing.conformance.workbench import (
     Owner,
     append,
+    inbox,
     messages,
     numbered,
     record,
@@ -325,6 +328,38 @@ def test_of_two_who_plant_one_has_planted(site: Site) -> None:
         KafkaEngine.plant(site.settings(place="-there"), slow)
     slow.close()
     fast.close()
+
+
+def test_what_an_outbox_holds_is_delivered(site: Site) -> None:
+    """Of an engine that relays: here nobody would. Numbers go on behind it."""
+    memory = MemoryEngine(FLEET, 2)
+    before = Owner.of(memory)
+    append(memory, numbered("gcs", [1]), 1)
+    before.commit([record("d-1", "one")], **sends(before, 1, 1, count=2))
+    append(memory, messages(before.claim.incarnation, 1, 1), 1)
+    contents = memory.capture()
+    KafkaEngine.plant(site.settings(place="-there"), contents)
+    contents.close()
+    planted = site.planted("-there")
+    name = before.claim.incarnation
+    assert inbox(planted, 1) == ["gcs.1", f"{name}>1", f"{name}>2"]
+    assert planted.view(1).marks() == {name: 2}
+    owner = Owner.of(planted)
+    owner.commit([record("d-1", "two", 2)], **sends(owner, 1, 3))
+    soon(lambda: inbox(planted, 1)[3:] == [f"{name}>3"])
+
+
+def test_without_its_base_copies_it_is_not_taken_for_empty(site: Site, tmp_path: Path) -> None:
+    contents = captured(site.open(), "planted")
+    there = site.settings(place="-there")
+    with_store = dataclasses.replace(there, base=f"file:{tmp_path / 'bases'}")
+    KafkaEngine.plant(with_store, contents)
+    contents.close()
+    planted = KafkaEngine(dataclasses.replace(with_store, cache=tmp_path / "x"), FLEET)
+    assert list(planted.view(0).records()) == [record("d-1", "planted")]
+    planted.close()
+    with pytest.raises(DamagedData, match=r"give the \?base="):
+        site.planted("-there").view(0).head()
 
 
 def test_whoever_founds_a_fleet_meanwhile_has_a_new_one(site: Site) -> None:

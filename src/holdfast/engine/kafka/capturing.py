@@ -118,15 +118,14 @@ class Capturer:
 
     def _copy(self, number: int) -> Copy:
         copies = self._copies
-        incarnation = self._fleet.catalog.incarnation(number)
         mirror = Mirror(
             folder_of(self._root, number),
             number,
-            incarnation,
+            self._fleet.catalog.incarnation(number),
             copies.limits,
             self._clock,
             lambda number: None,
-            lambda folder: copies.bases.restore(number, incarnation, folder),
+            lambda folder: copies.restore(number, folder),
         )
         return Copy(mirror, copies.inbox_of(number), copies.changelog_of(number))
 

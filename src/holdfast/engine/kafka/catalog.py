@@ -136,6 +136,11 @@ class KafkaCatalog:
         planted = founded.incarnations if isinstance(founded, Planted) else {}
         return planted.get(number) or f"{number}-{founded.born}"
 
+    def begins_with_a_base(self, number: int) -> bool:
+        """Whether its topics do not have all of it: it was planted, or made by a rescaling."""
+        founded = self.founded
+        return isinstance(founded, Planted) or number >= founded.partitions
+
     def first_of(self, number: int) -> int:
         """The number of the first partition that was laid out together with this one."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.bases import BaseStore, BlobBases, TopicBases
@@ -17,7 +18,7 @@ from holdfast.engine.kafka.places import MirrorPlace
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import changelog_topic, inbox_topic
 from holdfast.engine.stamping import Clock
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 
 
 class Copies:
@@ -74,10 +75,21 @@ class Copies:
             self.limits,
             self._clock,
             self._arrived,
-            lambda folder: self.bases.restore(number, incarnation, folder),
+            lambda folder: self.restore(number, folder),
         )
         inbox, changelog = self.inbox_of(number), self.changelog_of(number)
         return Following(self._settings, self._feed, mirror, inbox, changelog, self.inbox_of)
+
+    def restore(self, number: int, folder: Path) -> bool:
+        """Put the newest base copy into an empty folder. Who begins without one reads all there is
+        in the topics, which is nothing where everything began with it."""
+        found = self.bases.restore(number, self._catalog.incarnation(number), folder)
+        if not found and self._catalog.begins_with_a_base(number):
+            raise DamagedData(
+                f"{self._settings.place}: the base copy of partition {number} is not to be found: "
+                "give the ?base= that the fleet was restored or rescaled with, or restore it again"
+            )
+        return found
 
     def inbox_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)
