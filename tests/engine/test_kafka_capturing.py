@@ -263,6 +263,16 @@ def test_a_message_that_nobody_has_sent_is_damage(site: Site) -> None:
         engine.capture()
 
 
+def test_topics_that_have_lost_their_end_are_damage(site: Site) -> None:
+    """Copies that know more than the topics are not trusted, nor kept."""
+    engine = site.open()
+    engine.capture().close()
+    engine._capturer._cut[0].mirror.inbox_sink.next_offset = 99
+    with pytest.raises(DamagedData, match=r"inbox\.0, partition 0 ends too early, since records"):
+        engine.capture()
+    engine.capture().close()
+
+
 def test_what_came_too_late_for_a_rescaling_is_waited_for(site: Site) -> None:
     """It was acknowledged, and stands in no inbox that is captured."""
     engine = site.open()

@@ -19,6 +19,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.snapshots.creating import Creation
 from holdfast.runtime.snapshots.restoring import restore
+from holdfast.runtime.snapshots.snapshotter import Snapshotter
 from holdfast.runtime.snapshots.store import SnapshotStore
 from tests.cli.commands import Running, eventually, holdfast, holdfast_here, refused
 from tests.runtime.snapshots import convoy
@@ -280,6 +281,10 @@ def test_snapshots_by_themselves(ground: Ground) -> None:
     with Running(*words, cwd=ground.folder) as running, fleet.connect(url) as live:
         live.send_many([(Truck, key, Load(tokens=2)) for key in KEYS], source="more", first_seq=1)
         eventually("one is made", lambda: bool(ground.store.listed()), 60.0)
+        elsewhere = open_engine(f"{url}-elsewhere", None)
+        other = SnapshotStore(FileBlob(ground.folder / "other"))
+        assert not Snapshotter(elsewhere, other).tick(), "on this machine nobody folds"
+        elsewhere.close()
         assert running.stop() == 0
     (name, *_) = [listed.name for listed in ground.store.listed()]
     assert name.startswith("auto-")

@@ -38,7 +38,7 @@ from typing import NamedTuple
 from confluent_kafka import Message
 
 from holdfast.engine.contents import Outbox
-from holdfast.engine.kafka.feed import Place
+from holdfast.engine.kafka.feed import Place, Sink
 from holdfast.engine.kafka.mirror import Mirror
 from holdfast.engine.kafka.pulling import Puller
 from holdfast.engine.kafka.records import Arrived, unpack_parcels
@@ -100,16 +100,18 @@ class Cut:
         inboxes = {number: self._end_of(copy.inbox) for number, copy in self._copies.items()}
         logs = {number: self._end_of(copy.changelog) for number, copy in self._copies.items()}
         for number, copy in self._copies.items():
-            sink = copy.mirror.inbox_sink
-            for records in self._puller.read(copy.inbox, sink.next_offset, inboxes[number]):
-                sink.take(records)
+            self._fill(copy.inbox, copy.mirror.inbox_sink, inboxes[number])
         for number, copy in self._copies.items():
-            log = copy.mirror.changelog_sink
-            for records in self._puller.read(copy.changelog, log.next_offset, logs[number]):
-                log.take(records)
+            self._fill(copy.changelog, copy.mirror.changelog_sink, logs[number])
         while any(self._find_causes(number) for number in self._copies):
             pass  # what was read for one may be without its own
         return self._on_their_way()
+
+    def _fill(self, place: Place, sink: Sink, end: int) -> None:
+        if end < sink.next_offset:
+            raise _lost(place, f"records up to {sink.next_offset} were read there before")
+        for records in self._puller.read(place, sink.next_offset, end):
+            sink.take(records)
 
     # Causes.
 
