@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.contents import Contents
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Engine, Limits
@@ -18,7 +19,7 @@ class TestKafka(EngineConformance):
         f"{call}.{place}"
         for call in ("append", "commit")
         for place in ("before", "inside", "after")
-    )
+    ) | {"plant.inside", "plant.after"}
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path, kafka: str) -> None:
@@ -30,6 +31,11 @@ class TestKafka(EngineConformance):
         self.settings = KafkaSettings(self.bootstrap, prefix, limits, cache=self.cache)
         # Stamps are the broker's: a clock that stands still would be taken for a broken one.
         return KafkaEngine(self.settings, FLEET, partitions, faults=self.faults)
+
+    def plant(self, contents: Contents) -> Engine:
+        there = self.settings.named(f"{self.settings.prefix}-planted")
+        KafkaEngine.plant(there, contents, self.faults)
+        return KafkaEngine(there, FLEET, faults=self.faults)
 
     def reopen(self, engine: Engine) -> Engine:
         return KafkaEngine(self.settings, FLEET, faults=self.faults)

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from holdfast.engine.kafka.feed import Feed, Place
@@ -99,3 +99,36 @@ def test_nobody_who_was_full_misses_what_came_at_once_with_the_last_that_fitted(
     sink.full, sink._fills = False, False
     assert feed.wait_until(place, feed.end(place), SECONDS)
     assert sink.values == [b"%d" % number for number in range(50)]
+
+
+class Failing:
+    """A consumer that fails once, in the middle of a batch."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.failed = threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._consumer, name)
+
+    def consume(self, count: int, seconds: float) -> list[Message]:
+        if not self.failed.is_set():
+            self.failed.set()
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return self._consumer.consume(count, seconds)
+
+
+def test_nothing_of_a_batch_is_lost_when_the_client_library_fails(
+    kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Noted()
+    write(kafka, place, b"before")
+    feed.follow(place, sink)
+    assert feed.wait_until(place, 1, SECONDS)
+    failing = Failing(feed._consumer)
+    with monkeypatch.context() as context:
+        context.setattr(feed, "_consumer", failing)
+        write(kafka, place, *(b"%d" % number for number in range(5)))
+        assert failing.failed.wait(SECONDS)
+        assert feed.wait_until(place, feed.end(place), SECONDS)
+    assert sink.values == [b"before", *(b"%d" % number for number in range(5))]

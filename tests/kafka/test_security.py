@@ -17,7 +17,7 @@ from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.urls import parse
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.runtime.live import Live
-from tests.cli.commands import Running, children_of, holdfast, refused
+from tests.cli.commands import Running, children_of, eventually, holdfast, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.kafka.tenants import (
     RIGHTS,
@@ -235,10 +235,14 @@ def test_a_url_from_the_environment_is_not_shown(
     monkeypatch.setattr(
         "tests.cli.commands.environment", lambda *_: {**os.environ, "HOLDFAST_ENGINE": url}
     )
-    with Running(FILE, cwd=tmp_path) as running:
-        time.sleep(1.0)
+    store = tmp_path / "store"
+    with Running(FILE, "--archive", f"file:{store}", cwd=tmp_path) as running:
+        made = (store / "snapshots").glob
+        eventually("rights suffice for a snapshot", lambda: any(made("*")), 60.0)
         shown = everything_shown(running)
         assert running.stop() == 0
+    assert "holdfast.runtime.archiving.process" in shown
+    assert "holdfast.runtime.snapshots.running" in shown
     assert password_of(cluster, A) not in shown
 
 

@@ -45,7 +45,7 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     "--snapshots",
     metavar="URL",
     help="Where snapshots go: file:PATH, s3://bucket/prefix or none; to the archive or else beside "
-    "the data unless given.",
+    "the data unless given. Beside topics there are none.",
 )
 @click.option("--snapshot-events", type=click.IntRange(1), default=PACE.events, show_default=True)
 @click.option(
@@ -114,12 +114,20 @@ def run(
     helpers = []
     if archive is not None:
         open_blob(archive).close()  # a mistake in the URL is told before anything is made
-        helpers.append(_shipper(url, archive, archive_seconds))
-    if snapshots != "none" and parse(url).scheme == "sqlite":
-        store = snapshots or archive or default_store(parse(url).root)
-        helpers.append(_snapshotter(url, store, snapshot_events, snapshot_seconds))
+        helpers.append(_shipper(hidden(url), archive, archive_seconds))
+    store = _store(url, snapshots, archive)
+    if store is not None:
+        helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
     options = SourceOptions(sources, source_brokers)
     _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin)
+
+
+def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
+    """Where snapshots go, if they do: beside topics there is no folder that could be meant."""
+    if snapshots == "none":
+        return None
+    beside = default_store(parse(url).root) if parse(url).kafka is None else None
+    return snapshots or archive or beside
 
 
 def _shipper(url: str, archive: str, seconds: float) -> Helper:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -34,10 +33,9 @@ def store_option(command: Command) -> Command:
 @contextmanager
 def _opened(store: str | None, url: str) -> Iterator[SnapshotStore]:
     from holdfast.blob.urls import open_blob
-    from holdfast.engine.urls import parse
-    from holdfast.runtime.snapshots.store import SnapshotStore, default_store
+    from holdfast.runtime.snapshots.store import SnapshotStore, store_of
 
-    blob = open_blob(store or default_store(parse(url).root))
+    blob = open_blob(store_of(store, url))
     try:
         yield SnapshotStore(blob)
     finally:
@@ -128,29 +126,15 @@ def list_snapshots(url: str, store: str | None, as_json: bool) -> None:
 @engine_option
 def verify(url: str, name: str, store: str | None) -> None:
     """Read all of snapshot NAME and check every part of it."""
+    from holdfast.engine.urls import fleet_at
     from holdfast.runtime.snapshots.restoring import verify as read_all
 
     with _opened(store, url) as opened:
-        found = read_all(opened, name, _fleet_at(url))
+        found = read_all(opened, name, fleet_at(url))  # snapshots of that fleet are meant
     click.echo(
         f"snapshot {name} is whole: {found.agents:,} agents, {found.waiting:,} events and messages "
         f"that wait, {found.chunks} chunks, {found.bytes:,} bytes"
     )
-
-
-def _fleet_at(url: str) -> str | None:
-    """The fleet whose data is there, if any is: its snapshots are meant."""
-    from holdfast.engine.sqlite.catalog import SqliteCatalog
-    from holdfast.engine.urls import parse
-
-    root = parse(url).root
-    if not SqliteCatalog.exists(root):
-        return None
-    catalog = SqliteCatalog(root)
-    try:
-        return catalog.fleet
-    finally:
-        catalog.close()
 
 
 @snapshot.command("delete")
@@ -176,7 +160,13 @@ def _target_options(command: Command) -> Command:
             help="The log up to there is folded over the snapshot; needs FLEET. "
             "2026-11-16T03:00:00Z, seconds since 1970, 10min ago, or PARTITION:NUMBER.",
         ),
-        click.option("--to", "target", metavar="DIR", required=True, help="A new directory."),
+        click.option(
+            "--to",
+            "target",
+            metavar="DIR|URL",
+            required=True,
+            help="A new directory, or kafka://host:port/PREFIX where no fleet is.",
+        ),
     ):
         command = option(command)
     return command
@@ -196,7 +186,7 @@ def restore_snapshot(
     fleet: str | None,
     store: str | None,
 ) -> None:
-    """Make a directory of snapshot NAME. FLEET (fleet.py) is needed with --until and --partitions.
+    """Make a fleet of snapshot NAME anew. FLEET (fleet.py) is needed with --until and --partitions.
 
     The log for --until is the archive in the same store or, without one, that of --engine.
     """
@@ -210,7 +200,7 @@ def restore_snapshot(
 def backup(url: str, store: str) -> None:
     """Bring a snapshot and the log to URL: file:PATH or s3://bucket/prefix.
 
-    Beside the fleet that runs, or without it. `holdfast restore URL --to DIR` brings it back.
+    Beside the fleet that runs, or without it. `holdfast restore URL --to DIR|URL` brings it back.
     """
     from holdfast.engine.urls import open_engine
     from holdfast.runtime.snapshots.backing import ship_once
@@ -237,7 +227,7 @@ def restore(
     partitions: int | None,
     fleet: str | None,
 ) -> None:
-    """Make a directory of the backup at URL: the newest snapshot, and the log behind it.
+    """Make a fleet of the backup at URL anew: the newest snapshot, and the log behind it.
 
     With --until, the newest snapshot before that point and the log up to it. With FLEET the log is
     folded as it was then; without it, it waits to be folded.
@@ -255,6 +245,7 @@ def _restore(
     fleet: str | None,
     url: str | None,
 ) -> None:
+    from holdfast.engine.planting import target_of
     from holdfast.runtime.faulting import faults_from_environment
     from holdfast.runtime.loading import load_fleet
     from holdfast.runtime.snapshots.backing import Request, restore_to
@@ -264,11 +255,12 @@ def _restore(
         option = "--until" if until is not None else "--partitions"
         raise UsageError(f"{option} folds events, which needs the fleet's code: add fleet.py")
     point = None if until is None else _point(store, until, url)
-    request = Request(Path(target), name, point, partitions, loaded, url)
+    request = Request(target, name, point, partitions, loaded, url)
     done = restore_to(store, request, faults_from_environment())
+    there = target_of(target)
     click.echo(
-        f"{done.manifest.fleet} is in {target}: {done}; to run it: holdfast run "
-        f"{fleet or 'FLEET'} --data {target}"
+        f"{done.manifest.fleet} is in {there}: {done}; to run it: holdfast run "
+        f"{fleet or 'FLEET'} {there.option}"
     )
 
 

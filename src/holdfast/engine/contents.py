@@ -18,6 +18,8 @@ Commits go on during step 2, so the states are not all of the same instant. It d
 States first and the locks after would not do: between the two a sender may commit a message, which
 the other partition gets and folds. Its cause would be folded again after a restore, perhaps with a
 timer in another place, and bring forth another message under the same number, which would be lost.
+
+Where nobody can be locked a cut is found by following causes: engine/kafka/cutting.py.
 """
 
 from __future__ import annotations

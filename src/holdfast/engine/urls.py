@@ -110,6 +110,22 @@ def _settings(
     return partitions, Limits(**values)  # type: ignore[arg-type]
 
 
+def fleet_at(url: str) -> str | None:
+    """The name of the fleet whose data is there, if any is."""
+    wanted = parse(url)
+    if wanted.kafka is not None:
+        from holdfast.engine.kafka.opening import fleet_on_kafka  # its library is an extra
+
+        return fleet_on_kafka(wanted.kafka)
+    if wanted.scheme != "sqlite" or not SqliteCatalog.exists(wanted.root):
+        return None
+    catalog = SqliteCatalog(wanted.root)
+    try:
+        return catalog.fleet
+    finally:
+        catalog.close()
+
+
 def open_engine(
     url: str,
     fleet: str | None,

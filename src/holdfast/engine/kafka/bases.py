@@ -49,11 +49,13 @@ class BaseCopy(msgspec.Struct, frozen=True):
     inbox: int
     parts: int
     size: int
+    born: str = ""  # of the fleet it is for: under one prefix another may have been begun before
 
 
 class BaseStore(Protocol):
-    def put(self, facts: BaseCopy, packed: bytes) -> None: ...
-    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None: ...
+    def put(self, facts: BaseCopy, packed: bytes) -> None: ...  # older ones may go
+    def add(self, facts: BaseCopy, packed: bytes) -> None: ...  # everything else stays
+    def newest(self, number: int, incarnation: str) -> tuple[BaseCopy, bytes] | None: ...
     def close(self) -> None: ...
 
 
@@ -137,8 +139,11 @@ class TopicBases:
         feed: Feed,
         appender: Appender,
         first_of: Callable[[int], int],
+        born: str,
     ) -> None:
+        """`born` tells this fleet from others that were begun under the same prefix."""
         self._settings = settings
+        self._born = born
         self._feed = feed
         self._appender = appender
         self._first_of = first_of
@@ -150,27 +155,34 @@ class TopicBases:
     def put(self, facts: BaseCopy, packed: bytes) -> None:
         place = self._place(facts.number)
         begun = self._feed.end(place)
-        for start in range(0, len(packed), PART_BYTES):
-            part = packed[start : start + PART_BYTES]
-            self._appender.write(*place, part, [("base", str(facts.commits))], 60.0)
-        self._appender.write(*place, msgspec.json.encode(facts), [("whole", str(facts.commits))])
+        self.add(facts, packed)
         self._feed.delete_before(place, begun)
 
-    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None:
+    def add(self, facts: BaseCopy, packed: bytes) -> None:
+        place = self._place(facts.number)
+        # A name of its own: parts of an attempt that was given up half-way are none of it.
+        name = f"{facts.commits}-{uuid.uuid4().hex[:12]}"
+        for start in range(0, len(packed), PART_BYTES):
+            part = packed[start : start + PART_BYTES]
+            self._appender.write(*place, part, [("base", name)], 60.0)
+        told = msgspec.json.encode(msgspec.structs.replace(facts, born=self._born))
+        self._appender.write(*place, told, [("whole", name)])
+
+    def newest(self, number: int, incarnation: str) -> tuple[BaseCopy, bytes] | None:
         parts: dict[str, list[bytes]] = {}
         found: tuple[BaseCopy, bytes] | None = None
         for record in read_all(self._settings, self._feed, self._place(number)):
-            (kind, commits), *_ = list(record.headers() or [("", "")])
-            name = commits.decode() if isinstance(commits, bytes) else str(commits)
+            (kind, named), *_ = list(record.headers() or [("", "")])
+            name = named.decode() if isinstance(named, bytes) else str(named)
             value = record.value() or b""
             if kind == "base":
                 parts.setdefault(name, []).append(value)
             elif kind == "whole":
                 facts = msgspec.json.decode(value, type=BaseCopy)
-                # An attempt that was given up half-way may stand before the one that was not.
-                packed = b"".join(parts.pop(name, [])[-facts.parts :])
+                packed = b"".join(parts.pop(name, []))
+                ours = facts.incarnation == incarnation and facts.born in ("", self._born)
                 newer = found is None or facts.commits >= found[0].commits
-                if len(packed) == facts.size and newer:
+                if ours and newer and len(packed) == facts.size:
                     found = facts, packed
         return found
 
@@ -185,12 +197,15 @@ class BlobBases:
         self._blob: Blob = open_blob(settings.base or "")
         self._folder = f"{settings.prefix}/{born}"
 
-    def put(self, facts: BaseCopy, packed: bytes) -> None:
+    def add(self, facts: BaseCopy, packed: bytes) -> None:
         # A name of its own: an attempt that was given up half-way must not be mixed with it.
         name = f"{self._folder}/p{facts.number:03d}/{facts.commits:020d}-{uuid.uuid4().hex[:8]}"
         for part, start in enumerate(range(0, len(packed), OBJECT_BYTES)):
             self._blob.put_if_absent(f"{name}/{part:06d}", packed[start : start + OBJECT_BYTES])
         self._blob.put_if_absent(f"{name}/whole", msgspec.json.encode(facts))
+
+    def put(self, facts: BaseCopy, packed: bytes) -> None:
+        self.add(facts, packed)
         for older in self._names(facts.number)[:-2]:  # the one before stays: somebody may read it
             for each in sorted(self._blob.list(older), reverse=True):
                 self._blob.delete(each)
@@ -201,9 +216,11 @@ class BlobBases:
         found = (name for name in self._blob.list(folder) if name.endswith("/whole"))
         return sorted(name.removesuffix("/whole") for name in found)
 
-    def newest(self, number: int) -> tuple[BaseCopy, bytes] | None:
+    def newest(self, number: int, incarnation: str) -> tuple[BaseCopy, bytes] | None:
         for name in reversed(self._names(number)):
             facts = msgspec.json.decode(self._blob.get(f"{name}/whole"), type=BaseCopy)
+            if facts.incarnation != incarnation:
+                continue
             packed = b"".join(self._parts(name, facts.size))
             if len(packed) == facts.size:
                 return facts, packed

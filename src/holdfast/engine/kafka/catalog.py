@@ -1,8 +1,9 @@
 """The catalog topic: what a fleet's data says of itself. All who read it come to the same result.
 
-One partition, never compacted. The first record makes the fleet; each of the others adds a schema
-or a layout. Order decides: a schema has the number that its first record gives it, and of two
-layouts that replace the same one, the first counts.
+One partition, never compacted. The first record makes the fleet, new (`Founded`) or as it was
+elsewhere (`Planted`); each of the others adds a schema or a layout. Order decides: of two records
+that make a fleet the first counts, a schema has the number that its first record gives it, and of
+two layouts that replace the same one, the first counts.
 """
 
 from __future__ import annotations
@@ -35,6 +36,24 @@ class Founded(msgspec.Struct, tag="fleet", frozen=True):
     sources_max: int  # all copies of a partition have to refuse the same
 
 
+class Planted(msgspec.Struct, tag="planted", frozen=True):
+    """A fleet that goes on from elsewhere. Its partitions begin with the base copies of `born`."""
+
+    format: int
+    fleet: str
+    born: str
+    first: int
+    slots: list[tuple[int, int]]
+    retired: dict[int, tuple[int, int]]
+    incarnations: dict[int, str]
+    schemas: dict[int, dict[str, object]]
+    sources_max: int
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tuple(range(*slots) for slots in self.slots), self.first)
+
+
 class _Formatted(msgspec.Struct):
     format: int = FORMAT
 
@@ -63,7 +82,7 @@ class Forwarded(msgspec.Struct, tag="forwarded", frozen=True):
     offset: int
 
 
-Entry = Founded | Described | LaidOut | Intake | Forwarded
+Entry = Founded | Planted | Described | LaidOut | Intake | Forwarded
 _decode = msgspec.json.Decoder(Entry).decode
 
 
@@ -79,7 +98,7 @@ class KafkaCatalog:
         self._place = Place(catalog_topic(settings.prefix or ""), 0)
         self._lock = threading.Lock()
         self._schemas: dict[int, Schema] = {}
-        self._founded: Founded | None = None
+        self._founded: Founded | Planted | None = None
         self._layout = Layout.even(1)
         self._retired: dict[int, range] = {}
         self.closed_intakes: frozenset[int] = frozenset()
@@ -93,7 +112,7 @@ class KafkaCatalog:
         return self.founded.fleet
 
     @property
-    def founded(self) -> Founded:
+    def founded(self) -> Founded | Planted:
         if self._founded is None:
             raise UsageError(f"{self._settings.place}: no fleet here yet")
         return self._founded
@@ -113,7 +132,14 @@ class KafkaCatalog:
             return self._retired
 
     def incarnation(self, number: int) -> str:
-        return f"{number}-{self.founded.born}"
+        founded = self.founded
+        planted = founded.incarnations if isinstance(founded, Planted) else {}
+        return planted.get(number) or f"{number}-{founded.born}"
+
+    def begins_with_a_base(self, number: int) -> bool:
+        """Whether its topics do not have all of it: it was planted, or made by a rescaling."""
+        founded = self.founded
+        return isinstance(founded, Planted) or number >= founded.partitions
 
     def first_of(self, number: int) -> int:
         """The number of the first partition that was laid out together with this one."""
@@ -150,12 +176,12 @@ class KafkaCatalog:
                 "else writes there; restore the fleet from a snapshot"
             ) from None
         with self._lock:
-            if isinstance(entry, Founded):
+            if isinstance(entry, (Founded, Planted)):
                 self._found(entry)
             elif isinstance(entry, Described):
                 schema = Schema.from_json(entry.schema)
                 if all(schema.fingerprint != each.fingerprint for each in self._schemas.values()):
-                    self._schemas[len(self._schemas) + 1] = schema
+                    self._schemas[max(self._schemas, default=0) + 1] = schema
             elif isinstance(entry, Intake):
                 without = self.closed_intakes - {entry.number}
                 self.closed_intakes = without | {entry.number} if entry.closed else without
@@ -176,10 +202,16 @@ class KafkaCatalog:
                 "install the release of Holdfast that wrote it"
             )
 
-    def _found(self, entry: Founded) -> None:
-        if self._founded is None:
-            self._founded = entry
+    def _found(self, entry: Founded | Planted) -> None:
+        if self._founded is not None:
+            return
+        self._founded = entry
+        if isinstance(entry, Founded):
             self._layout = Layout.even(entry.partitions)
+            return
+        self._layout = entry.layout
+        self._retired = {number: range(*slots) for number, slots in entry.retired.items()}
+        self._schemas = {n: Schema.from_json(body) for n, body in entry.schemas.items()}
 
     def _put(self, entry: Entry) -> None:
         self._check_open()
@@ -190,6 +222,12 @@ class KafkaCatalog:
         sources = self._settings.limits.sources_max
         self._put(Founded(FORMAT, fleet, uuid.uuid4().hex[:12], partitions, sources))
         self.refresh()
+
+    def plant(self, entry: Planted) -> bool:
+        """Whether this was the record that made the fleet."""
+        self._put(entry)
+        self.refresh()
+        return self.founded.born == entry.born
 
     def lay_out(self, partitions: int, cuts: dict[int, int]) -> None:
         self._put(LaidOut(self.layout.first, partitions, cuts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.bases import BaseStore, BlobBases, TopicBases
@@ -15,9 +16,9 @@ from holdfast.engine.kafka.keeping import BaseKeeper
 from holdfast.engine.kafka.mirror import Mirror
 from holdfast.engine.kafka.places import MirrorPlace
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.topics import changelog_topic, inbox_topic
+from holdfast.engine.kafka.topics import changelog_topic, inbox_topic, owners_topic
 from holdfast.engine.stamping import Clock
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 
 
 class Copies:
@@ -46,7 +47,7 @@ class Copies:
         store: BaseStore = (
             BlobBases(settings, born)
             if settings.base is not None
-            else TopicBases(settings, feed, appender, catalog.first_of)
+            else TopicBases(settings, feed, appender, catalog.first_of, born)
         )
         self.bases = BaseKeeper(settings, feed, store, self.place.scratch, clock)
 
@@ -90,10 +91,29 @@ class Copies:
             self.limits,
             self._clock,
             self._arrived,
-            lambda folder: self.bases.restore(number, incarnation, folder),
+            lambda folder: self.restore(number, folder),
         )
-        inbox, changelog = self.inbox_of(number), self._changelog_of(number)
-        return Following(self._settings, self._feed, mirror, inbox, changelog, self.inbox_of)
+        inbox, changelog = self.inbox_of(number), self.changelog_of(number)
+        return Following(
+            *(self._settings, self._feed, mirror, inbox, changelog),
+            *(self.inbox_of, self._written_by_owners),
+        )
+
+    def _written_by_owners(self) -> list[Place]:
+        """Besides a changelog."""
+        inboxes = [self.inbox_of(number) for number in self._catalog.layout.numbers]
+        return [*inboxes, Place(owners_topic(self._settings.prefix or ""), 0)]
+
+    def restore(self, number: int, folder: Path) -> bool:
+        """Put the newest base copy into an empty folder. Who begins without one reads all there is
+        in the topics, which is nothing where everything began with it."""
+        found = self.bases.restore(number, self._catalog.incarnation(number), folder)
+        if not found and self._catalog.begins_with_a_base(number):
+            raise DamagedData(
+                f"{self._settings.place}: the base copy of partition {number} is not to be found: "
+                "give the ?base= that the fleet was restored or rescaled with, or restore it again"
+            )
+        return found
 
     def inbox_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)
@@ -105,9 +125,9 @@ class Copies:
     def hides(self, number: int) -> bool:
         """Asked in this order, so that what was sent meanwhile does not count."""
         inbox = self.inbox_of(number)
-        return self._feed.written_end(inbox) > self._feed.end(inbox)
+        return self._feed.acknowledged_end(inbox) > self._feed.end(inbox)
 
-    def _changelog_of(self, number: int) -> Place:
+    def changelog_of(self, number: int) -> Place:
         first = self._catalog.first_of(number)
         return Place(changelog_topic(self._settings.prefix or "", first), number - first)
 

@@ -12,17 +12,17 @@ from functools import partial
 
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
-from holdfast.engine.inheritance import refuses
-from holdfast.engine.kafka import rescaling
+from holdfast.engine.kafka import planting, rescaling
+from holdfast.engine.kafka.capturing import Capturer
 from holdfast.engine.kafka.claiming import claims
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import Founded, open_fleet
 from holdfast.engine.kafka.handover import Handover
+from holdfast.engine.kafka.intake import Intake
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.mirrorview import MirrorView
 from holdfast.engine.kafka.owning import Ownership
-from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
 from holdfast.engine.kafka.serving import Owned, ViewServer
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import inbox_topic
@@ -44,7 +44,7 @@ from holdfast.engine.port import (
 from holdfast.engine.sqlite.folders import check_count
 from holdfast.engine.sqlite.locks import Bell
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Backlog, Fenced, HoldfastError, TryAgain, UsageError
+from holdfast.errors import Fenced, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
@@ -64,6 +64,7 @@ class KafkaEngine:
         delivers_messages=True,
         assigns=True,
         rescales=True,
+        captures=True,
     )
 
     def __init__(
@@ -94,7 +95,9 @@ class KafkaEngine:
             feed, appender = self._fleet.feed, self._fleet.appender
             arrived = self._has_arrived
             self._copies = Copies(settings, self.catalog, feed, appender, clock, arrived)
+            self._intake = Intake(self._fleet, self._copies, faults)
             self._forwarder = rescaling.Forwarder(self._fleet, self._copies, self.append)
+            self._capturer = Capturer(self._fleet, self._copies, clock)
         except BaseException:
             self._fleet.close()
             raise
@@ -104,45 +107,8 @@ class KafkaEngine:
     def append(
         self, partition: int, parcels: Sequence[Parcel], wait_seconds: float = APPEND_SECONDS
     ) -> list[Taken | Exception]:
-        """One record, so that they are taken together."""
         self._check_open()
-        if partition not in self.catalog.layout.numbers:
-            return [refuses(f"partition {partition}")] * len(parcels)
-        self._faults("append.before")
-        place = self._copies.inbox_of(partition)
-        taken: dict[int, Taken | Exception] = dict.fromkeys(range(len(parcels)), Taken(0, 0, 0.0))
-        taken |= self._refused(partition, parcels)
-        self._faults("append.inside")
-        for bundle in bundles(parcels, [i for i, one in taken.items() if isinstance(one, Taken)]):
-            value, headers = pack_parcels([parcels[i] for i in bundle])
-            try:
-                written = self._fleet.appender.write(*place, value, headers, wait_seconds)
-            except UsageError as refusal:
-                taken |= dict.fromkeys(bundle, refusal)
-                continue
-            for index, i in enumerate(bundle):
-                following = following_of(written.offset, index)
-                taken[i] = Taken(following, parcels[i].frame.count, written.stamp)
-        self._faults("append.after")
-        return list(taken.values())
-
-    def _refused(self, partition: int, parcels: Sequence[Parcel]) -> dict[int, Taken | Exception]:
-        """By what has been heard of its owner: the topic itself takes everything."""
-        if partition in self.catalog.closed_intakes:
-            late = [i for i, parcel in enumerate(parcels) if parcel.mark is None]
-            return dict.fromkeys(late, refuses(f"partition {partition}"))
-        owner = self._fleet.owners.told_of(partition)
-        if owner is None or not owner.full:
-            return {}
-        outside = [i for i, parcel in enumerate(parcels) if parcel.external]
-        return dict.fromkeys(
-            outside,
-            Backlog(
-                f"{self.settings.place}: partition {partition}: more than "
-                f"{self.limits.backlog_events_max:,} events wait to be folded, the bound: send "
-                "slower, or see `holdfast lag` whether a worker runs"
-            ),
-        )
+        return self._intake.append(partition, parcels, wait_seconds)
 
     # Owners.
 
@@ -317,7 +283,12 @@ class KafkaEngine:
             self._owned.pop(number).release()
 
     def capture(self) -> Contents:
-        raise _cannot("be captured")
+        self._check_open()
+        return self._capturer.capture()
+
+    @staticmethod
+    def plant(settings: KafkaSettings, contents: Contents, faults: FaultPoints = no_faults) -> None:
+        planting.plant(settings, contents, faults)
 
     # Waiting.
 
@@ -418,8 +389,5 @@ class KafkaEngine:
             for owned in self._owned.values():
                 owned.close()
             self._fleet.close()
+            self._capturer.close()
             self._copies.close()
-
-
-def _cannot(what: str) -> UsageError:
-    return UsageError(f"a fleet on Kafka cannot {what} in this release")

@@ -126,8 +126,12 @@ class Feed:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._ask(place, latest, seconds=min(seconds, ASK_SECONDS))
 
-    def written_end(self, place: Place) -> int:
-        """Behind all that is acknowledged: of that, some may be hidden by an open transaction."""
+    def acknowledged_end(self, place: Place) -> int:
+        """The offset behind all that was acknowledged.
+
+        `end` may be before it: an open transaction hides what others have appended behind its
+        first record, until it is decided.
+        """
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._ask(place, latest, IsolationLevel.READ_UNCOMMITTED)
 
@@ -216,7 +220,14 @@ class Feed:
                     self._serve([first, *self._consumer.consume(RECORDS_AT_ONCE, 0.0)])
             except KafkaException as trouble:
                 _log.warning("%s", explain(trouble.args[0], self._settings, "reading"))
+                self._begin_again()
                 time.sleep(RETRY_SECONDS)
+
+    def _begin_again(self) -> None:
+        """Nobody knows what the consumer has passed over: all are read from where they are."""
+        self._consumer.unassign()
+        self._read.clear()
+        self._missed.clear()
 
     def _see_who_follows(self) -> None:
         """Bring the consumer in line with the table of sinks, each from where its sink is.

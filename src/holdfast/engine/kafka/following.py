@@ -30,13 +30,16 @@ class Following:
         inbox: Place,
         changelog: Place,
         inbox_of: Callable[[int], Place],
+        written: Callable[[], list[Place]],
     ) -> None:
+        """`written` is where its owner may write besides the changelog."""
         self.mirror = mirror
         self.inbox = inbox
         self.changelog = changelog
         self.inbox_of = inbox_of
         self.changelog_end = 0  # behind what an owner wrote itself
         self._settings = settings
+        self._written = written
         self._feed = feed
         self._catching = threading.Lock()
         if self._begins_too_late():
@@ -81,7 +84,7 @@ class Following:
 
     def open_writer(self) -> Writer:
         name = f"{self._settings.prefix}.p{self.mirror.number}"
-        return Writer(self._settings, self.changelog, name)
+        return Writer(self._settings, self.changelog, name, self._written())
 
     # Being up to date.
 

@@ -108,6 +108,18 @@ def open_fleet(settings: KafkaSettings, fleet: str | None, partitions: int | Non
     return opened
 
 
+def fleet_under(settings: KafkaSettings) -> str | None:
+    """The fleet that is under this prefix, if one is."""
+    if catalog_topic(settings.prefix or "") not in Topics(settings).existing():
+        return None
+    opened = Founded(settings)
+    try:
+        opened.catalog.refresh()
+        return opened.catalog.fleet if opened.catalog.exists else None
+    finally:
+        opened.close()
+
+
 def _found_or_check(
     opened: Founded, topics: Topics, fleet: str | None, partitions: int | None
 ) -> None:

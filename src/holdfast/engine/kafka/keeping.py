@@ -27,8 +27,8 @@ class BaseKeeper:
         self._made: dict[int, tuple[int, float]] = {}  # commits, and when
 
     def restore(self, number: int, incarnation: str, folder: Path) -> bool:
-        found = self._store.newest(number)
-        if found is None or found[0].incarnation != incarnation:
+        found = self._store.newest(number, incarnation)
+        if found is None:
             return False
         unpack(found[1], folder)
         return True

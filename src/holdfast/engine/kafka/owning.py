@@ -71,11 +71,11 @@ class Ownership:
         self._following.catch_up()
         self._check_generation(generation)
         for attempt in range(CLAIM_ATTEMPTS):
-            self._writer = self._following.open_writer()
             try:
+                self._writer = self._following.open_writer()
                 return self._announce(generation, noted())
             except Overtaken:
-                self._writer.abandon()
+                self.close()
                 time.sleep(LOOK_SECONDS * (attempt % 4) * (os.getpid() % 7 + 1) / 7)
             except Lost as lost:
                 self._writer.abandon()
@@ -174,7 +174,11 @@ class Ownership:
         self._following.catch_up()
         self._check_latest()
         self._writer.abandon()
-        self._writer = self._following.open_writer()
+        try:
+            self._writer = self._following.open_writer()
+        except Overtaken:
+            self._await_successor()
+            return
         self._following.catch_up()
         self._check_latest()
         self._following.stop_reading_changelog()
@@ -202,7 +206,8 @@ class Ownership:
         return self._uncertain or self._writer.tell(self.handover.leaving(), LEAVE_SECONDS)
 
     def close(self) -> None:
-        self._writer.abandon()
+        if hasattr(self, "_writer"):
+            self._writer.abandon()
 
     def release(self) -> None:
         """From here on it only follows."""

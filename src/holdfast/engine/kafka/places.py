@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import uuid
 from itertools import count
 from pathlib import Path
@@ -45,6 +46,7 @@ class MirrorPlace:
             self.machine = _machine(root)
             self.name, self._lock = self._take(name)
         self._folder = root / self.name
+        shutil.rmtree(self.scratch, ignore_errors=True)  # of a process that was killed
 
     def _take(self, name: str | None) -> tuple[str, int]:
         """The first that nobody uses."""

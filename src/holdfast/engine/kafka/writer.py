@@ -54,17 +54,19 @@ class Lost(Exception):
 
 
 class Writer:
-    def __init__(self, settings: KafkaSettings, changelog: Place, name: str) -> None:
-        """Raises TryAgain where brokers cannot be reached, AccessDenied where they refuse."""
+    def __init__(
+        self, settings: KafkaSettings, changelog: Place, name: str, others: Sequence[Place] = ()
+    ) -> None:
+        """`others` are where it may write besides. Raises TryAgain where brokers cannot be reached,
+        AccessDenied where they refuse, Overtaken where somebody else was faster."""
         self._settings = settings
         self._changelog = changelog
         self._seconds = settings.transaction_seconds
         self._name = name
         deadline = time.monotonic() + INIT_SECONDS
-        for seconds in TRIES_SECONDS:
-            if self._begins(seconds, for_good=False):
-                return
-        self._begins(max(TRIES_SECONDS[-1], deadline - time.monotonic()), for_good=True)
+        if not any(self._begins(seconds, for_good=False) for seconds in TRIES_SECONDS):
+            self._begins(max(TRIES_SECONDS[-1], deadline - time.monotonic()), for_good=True)
+        self._sweep([changelog, *others])
 
     def _begins(self, seconds: float, *, for_good: bool) -> bool:
         """Whether we are the writer now. Who was not in time is ended: it must not be it later."""
@@ -81,6 +83,28 @@ class Writer:
             if for_good or is_refusal(error):
                 raise explain(error, self._settings, "beginning to write") from None
             return False
+
+    def _sweep(self, places: Sequence[Place]) -> None:
+        """A transaction that is aborted, with a record for every place where one of ours may stand.
+
+        A broker that died on a full disk has been seen to come back with records of a transaction
+        that its coordinator did not know of any more: the next one of the same id that was
+        committed there made them visible too. And a late request of the writer before is refused
+        only where brokers have seen a record of this one.
+        """
+        try:
+            self._producer.begin_transaction()
+            for place in places:
+                # With a key: a topic that is compacted takes no other records.
+                self._producer.produce(place.topic, b"", b"sweep", partition=place.partition)
+            self._producer.flush(self._seconds)
+            self._producer.abort_transaction(self._seconds)
+        except KafkaException as trouble:
+            self.abandon()
+            error = trouble.args[0]
+            if error.code() in FENCED:
+                raise Overtaken(error.str()) from None
+            raise explain(error, self._settings, "beginning to write") from None
 
     def _new_producer(self) -> Producer:
         return Producer(

@@ -52,9 +52,9 @@ def plant(root: Path, contents: Contents, faults: FaultPoints) -> None:
         try:
             _clear(place)
             for facts in contents.retired:
-                _plant_retired(place, facts)
+                plant_retired(place, facts)
             for partition in contents.partitions:
-                _plant_partition(place, partition)
+                plant_partition(place, partition)
             faults("plant.inside")
             _plant_catalog(place, contents)
             sync_path(place)
@@ -81,7 +81,7 @@ def _clear(place: Path) -> None:
             entry.unlink()
 
 
-def _plant_retired(place: Path, facts: Facts) -> None:
+def plant_retired(place: Path, facts: Facts) -> None:
     folder = make_folder(place, facts.number)
     head = InboxHead(facts.incarnation, facts.next, facts.stamp, closed=True)
     segment.plant(folder / "inbox", head, facts.next, [], Dedupe({}, {}, {}), {})
@@ -92,7 +92,7 @@ def _plant_retired(place: Path, facts: Facts) -> None:
     publish(connection, path)
 
 
-def _plant_partition(place: Path, partition: PartitionContents) -> None:
+def plant_partition(place: Path, partition: PartitionContents) -> None:
     facts = partition.facts
     folder = make_folder(place, facts.number)
     _plant_inbox(folder / "inbox", partition)

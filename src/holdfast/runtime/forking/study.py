@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
-from holdfast.engine.urls import open_engine, parse
+from holdfast.engine.urls import open_engine
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.model.schema import Schema
@@ -31,7 +31,7 @@ from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.replaying.history import written
 from holdfast.runtime.schemas import codebook_of
-from holdfast.runtime.snapshots.store import SnapshotStore, default_store
+from holdfast.runtime.snapshots.store import SnapshotStore, store_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Head
 
@@ -129,7 +129,7 @@ class _Study:
         question, engine = self._question, self._engine
         if question.snapshot is None and question.begin is None:
             return BEGINNING
-        blob = open_blob(question.store or default_store(parse(question.url).root))
+        blob = open_blob(store_of(question.store, question.url))
         try:
             store = SnapshotStore(blob)
             if question.snapshot is not None:

@@ -1,13 +1,13 @@
 """Restoring to a point: 1 find the snapshot, 2 go on to the point, 3 plant, 4 rescale if wanted.
 
-The new directory gets its name at the very end, so that nothing half-restored ever opens. Its
-partitions have new incarnations: from here on their positions mean other events than those of the
-data they come from, and an archive of the one must not be taken for one of the other.
+A new directory gets its name at the very end, and a prefix of Kafka the record that makes a fleet,
+so that nothing half-restored ever opens. Partitions have new incarnations: from here on their
+positions mean other events than those of the data they come from, and an archive of the one must
+not be taken for one of the other.
 """
 
 from __future__ import annotations
 
-import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,10 @@ from pathlib import Path
 from holdfast.blob.port import Blob
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.planting import Target, target_of
 from holdfast.engine.port import Engine
-from holdfast.engine.sqlite.catalog import SqliteCatalog
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.engine.sqlite.files import sync_path
-from holdfast.engine.sqlite.planting import check_place
-from holdfast.engine.urls import open_engine, parse
+from holdfast.engine.urls import fleet_at, open_engine
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.archiving.archive import Archive
@@ -38,7 +36,7 @@ from holdfast.runtime.snapshots.store import SnapshotStore
 class Request:
     """What to restore. Without a name, the newest snapshot before the point."""
 
-    root: Path
+    to: Path | str  # a directory or an engine URL, where nothing is yet
     name: str | None = None
     point: Point | None = None  # None: with a name the snapshot itself, without one all there is
     partitions: int | None = None
@@ -50,7 +48,7 @@ class Request:
 class Restored:
     manifest: Manifest
     folded: int  # events behind the snapshot that were folded
-    waiting: int  # and that wait in the new directory
+    waiting: int  # and that wait in the new place
 
     def __str__(self) -> str:
         behind = f", {self.folded:,} events behind it folded" if self.folded else ""
@@ -58,7 +56,8 @@ class Restored:
 
 
 def restore_to(store: SnapshotStore, request: Request, faults: FaultPoints = no_faults) -> Restored:
-    check_place(request.root)
+    target = target_of(request.to)
+    target.check()
     with ExitStack() as stack:
         log = _log(store.blob, request, stack)
         manifest = _choose(store, request, log)
@@ -69,7 +68,7 @@ def restore_to(store: SnapshotStore, request: Request, faults: FaultPoints = no_
         folded = sum(positions) - sum(e.facts.head.position for e in manifest.partitions)
         waiting = sum(part.facts.next for part in contents.partitions) - sum(positions)
         renew(contents)
-        _plant(request, contents, faults)
+        _plant(request, target, contents, faults)
     return Restored(manifest, folded, waiting)
 
 
@@ -80,7 +79,7 @@ def _log(blob: Blob, request: Request, stack: ExitStack) -> Log | None:
     archive = Archive(blob)
     if archive.picture()[1] is not None:
         return ArchiveLog(archive)
-    if request.data is not None and SqliteCatalog.exists(parse(request.data).root):
+    if request.data is not None and fleet_at(request.data) is not None:
         engine = open_engine(request.data, None)
         stack.callback(engine.close)
         return DirectoryLog(engine)
@@ -152,26 +151,19 @@ def time_of(store: SnapshotStore, partition: int, position: int, data: str | Non
     )
 
 
-def _plant(request: Request, contents: Contents, faults: FaultPoints) -> None:
+def _plant(request: Request, target: Target, contents: Contents, faults: FaultPoints) -> None:
+    """Other partitions are made in a directory aside, so that here too it is whole or not there."""
     count = len(contents.layout.partitions)
     if request.partitions in (None, count):
-        SqliteEngine.plant(request.root, contents, faults)
+        target.plant(contents, faults)
         return
     assert request.partitions is not None
     if request.fleet is None:
         raise UsageError("another number of partitions folds what waits: give the fleet's code")
-    root = request.root.resolve()
-    place = root.with_name(f".{root.name}.restoring")
-    shutil.rmtree(place, ignore_errors=True)  # of an attempt that was killed
-    try:
+    with target.workshop() as place:
         SqliteEngine.plant(place, contents, faults)
         rescale(request.fleet, f"sqlite:{place}", request.partitions, faults=faults)
-        check_place(request.root)
-        place.rename(root)
-        sync_path(place.parent)
-    except Exception:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
+        target.take(place, faults)
 
 
 def ship_once(engine: Engine, blob: Blob) -> str:

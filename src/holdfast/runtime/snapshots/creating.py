@@ -63,7 +63,7 @@ class Creation:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not engine.capabilities.captures:
-            raise UsageError("this engine has no snapshots: use sqlite:PATH")
+            raise UsageError("this engine has no snapshots: use sqlite:PATH or kafka://…")
         self._engine = engine
         self._store = store
         self._memory = memory or Memory()

@@ -1,4 +1,4 @@
-"""Reading a snapshot back: verifying it, and making a directory of it."""
+"""Reading a snapshot back: verifying it, and planting it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import NamedTuple
 from holdfast.engine.contents import Contents, Facts, Outbox, PartitionContents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.inheritance import Dedupe
-from holdfast.engine.sqlite.engine import SqliteEngine
+from holdfast.engine.planting import target_of
 from holdfast.engine.sqlite.folders import fresh_incarnation
-from holdfast.engine.sqlite.planting import check_place
 from holdfast.errors import DamagedData
 from holdfast.runtime.snapshots.chunks import Chunks
 from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, PartitionEntry
@@ -136,17 +135,19 @@ def verify(store: SnapshotStore, name: str, fleet: str | None = None) -> Verifie
 def restore(
     store: SnapshotStore,
     name: str,
-    root: Path,
+    to: Path | str,
     *,
     fleet: str | None = None,
     faults: FaultPoints = no_faults,
 ) -> Manifest:
-    """The fleet as it was when the snapshot was taken, in a new directory. No user code is run."""
-    check_place(root)
+    """The fleet as it was when the snapshot was taken, in a new directory or at an engine URL where
+    none is. No user code is run."""
+    target = target_of(to)
+    target.check()
     manifest = manifest_of(store, name, fleet)
     contents = StoredContents(store, manifest)
     renew(contents)
-    SqliteEngine.plant(root, contents, faults)
+    target.plant(contents, faults)
     return manifest
 
 

@@ -90,6 +90,8 @@ class Snapshotter:
             return False
 
     def _tick(self) -> bool:
+        if not self._engine.folds_here(self._engine.catalog.layout.first):
+            return False  # of several machines one makes them
         seen = self._look()
         if not self._due(seen):
             if seen.at - self._looked.at > self._pace.seconds:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.blob.port import Blob
+from holdfast.engine.urls import parse
 from holdfast.errors import DamagedData, Missing, TheirBug, UsageError, WrongFleet
 from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, check_name, decode, encode
 
@@ -28,6 +29,19 @@ class Listed(NamedTuple):
 def default_store(root: Path) -> str:
     """Beside the data: against mistakes, not against the loss of the disk."""
     return f"file:{root / 'snapshots'}"
+
+
+def store_of(given: str | None, url: str) -> str:
+    """The store that is meant: the one that is given, or that beside the data of an engine URL."""
+    if given is not None:
+        return given
+    wanted = parse(url)
+    if wanted.kafka is not None:
+        raise UsageError(
+            f"{wanted.kafka.place}: there is no folder beside topics: say where snapshots are, "
+            "with --snapshots file:PATH or s3://bucket/prefix"
+        )
+    return default_store(wanted.root)
 
 
 class SnapshotStore:
