@@ -87,10 +87,9 @@ class Writer:
     def _sweep(self, places: Sequence[Place]) -> None:
         """A transaction that is aborted, with a record for every place where one of ours may stand.
 
-        A broker that died on a full disk has been seen to come back with records of a transaction
-        that its coordinator did not know of any more: the next one of the same id that was
-        committed there made them visible too. And a late request of the writer before is refused
-        only where brokers have seen a record of this one.
+        A late request of the writer before is refused only where brokers have seen a record of this
+        one; and records that no end of a transaction stands behind would become visible with the
+        next one that is committed there.
         """
         try:
             self._producer.begin_transaction()
