@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.kafka.bases import pack
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Limits
@@ -114,3 +115,21 @@ def test_a_base_copy_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(DamagedData, match="cannot be read"):
         unpack(b"\x28\xb5\x2f\xfd garbage", tmp_path)
+
+
+def test_an_old_base_copy_does_not_take_the_place_of_a_newer_one(fleets: Fleets) -> None:
+    """Of an owner that stood still, was replaced, and wakes up in its upkeep."""
+    zombie = fleets.open("a")
+    fill(zombie)
+    old = pack(zombie._copies.of(0).mirror, zombie._copies.place.scratch / "old")
+    engine = fleets.open("b")
+    owner = Owner.of(engine)
+    append(engine, numbered("gcs", [6]))
+    owner.commit([record("d-3", "three")], events=1)
+    engine.make_base_copies()
+    zombie._copies.bases.put(old)
+    newest = fleets.open("c").view(0)
+    assert newest.record("Drone", "d-3") == record("d-3", "three")
+    found = engine._copies.bases._store.newest(0, engine.catalog.incarnation(0))
+    assert found is not None
+    assert found[0].commits > old[0].commits

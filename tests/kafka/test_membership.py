@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from holdfast.engine.kafka.engine import KafkaEngine
+from holdfast.engine.kafka.founding import open_fleet
 from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Claim
 from holdfast.engine.urls import open_engine
@@ -60,3 +63,15 @@ def test_partitions_that_cannot_be_given_back_do_not_end_it(
         assert member.assigned() == {0, 1}
     finally:
         member.close()
+
+
+def test_a_note_that_cannot_be_written_ends_nothing(kafka: str, tmp_path: Path) -> None:
+    """As on a full disk: here its folder is gone."""
+    prefix = f"notes-{uuid.uuid4().hex[:8]}"
+    settings = KafkaSettings(kafka, prefix, cache=tmp_path)
+    open_fleet(settings, "notes", 1).close()
+    name = MemberName(tmp_path / "gone" / "note", "w0", 10.0)
+    member = Membership(settings, f"{prefix}.inbox.0", name, lambda: None)
+    with closing(member):
+        wait_until(lambda: member.assigned() == {0}, 30.0, "it has its partition")
+        assert member._thread.is_alive()

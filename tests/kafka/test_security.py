@@ -17,6 +17,7 @@ from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.urls import parse
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.runtime.live import Live
+from holdfast.runtime.sourcing.starting import SourceOptions, brokers_of
 from tests.cli.commands import Running, children_of, eventually, holdfast, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.kafka.tenants import (
@@ -256,3 +257,13 @@ def test_a_misspelled_scheme_does_not_show_the_password() -> None:
     with pytest.raises(UsageError) as told:
         parse("kafak://user:hunter2@host:9092/x")
     assert "hunter2" not in str(told.value)
+
+
+def test_brokers_of_source_topics_do_not_show_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go to the process that reads the topics by its environment, as engine URLs do."""
+    monkeypatch.setattr("holdfast.runtime.sourcing.starting.check_topics", lambda *_: None)
+    monkeypatch.delenv("HOLDFAST_HIDDEN_BROKERS", raising=False)
+    options = SourceOptions(["telemetry=Drone/Battery"], "user:secret@broker:9093")
+    (helper,) = options.helpers(fleet, "sqlite:data")
+    assert "secret" not in " ".join(helper.arguments)
+    assert brokers_of("sqlite:data", helper.arguments[1], "f").client["sasl.password"] == "secret"

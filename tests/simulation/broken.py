@@ -360,7 +360,7 @@ def a_read_goes_back(patch: Patch) -> None:
     view = SimulatedEngine.view
     heads: dict[tuple[str, int], list[Head]] = {}
 
-    def behind(self: SimulatedEngine, partition: int) -> MemoryPartition:
+    def behind(self: SimulatedEngine, partition: int, _: float = 0.0) -> MemoryPartition:
         part = view(self, partition)
         if not self._process.patient:
             return part
@@ -397,7 +397,7 @@ def a_replica_is_behind(patch: Patch) -> None:
     """A client sees heads from a replica that stands still after its first look."""
     view = SimulatedEngine.view
 
-    def still(self: SimulatedEngine, partition: int) -> MemoryPartition:
+    def still(self: SimulatedEngine, partition: int, _: float = 0.0) -> MemoryPartition:
         part = view(self, partition)
         if not self._process.patient:
             return part

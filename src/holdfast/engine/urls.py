@@ -19,7 +19,7 @@ from holdfast.errors import NotYet, UsageError
 
 DEFAULT_URL = "sqlite:./holdfast-data"
 _LATER = ("nats", "redis", "http", "https")
-_HIDDEN = "env:"
+HIDDEN = "env:"
 _KNOWN = "memory:, sqlite:PATH or kafka://host:port"
 
 
@@ -35,7 +35,7 @@ class EngineUrl(NamedTuple):
         return Path(self.path or DEFAULT_URL.partition(":")[2])
 
 
-def hidden(url: str, name: str = "HOLDFAST_HIDDEN_URL") -> str:
+def hidden(url: str, name: str = "HOLDFASTHIDDEN_URL") -> str:
     """A URL that may have a password in it, for processes we start: lists of processes are public.
 
     Their environment is not; `parse` finds it there.
@@ -43,11 +43,11 @@ def hidden(url: str, name: str = "HOLDFAST_HIDDEN_URL") -> str:
     if parse(url).kafka is None:
         return url
     os.environ[name] = _shown(url)
-    return f"{_HIDDEN}{name}"
+    return f"{HIDDEN}{name}"
 
 
 def _shown(url: str) -> str:
-    return os.environ.get(url.removeprefix(_HIDDEN), "") if url.startswith(_HIDDEN) else url
+    return os.environ.get(url.removeprefix(HIDDEN), "") if url.startswith(HIDDEN) else url
 
 
 def parse(url: str) -> EngineUrl:
@@ -79,7 +79,7 @@ def for_worker(url: str, number: int) -> str:
         return url
     url = _shown(url)
     named = f"{url}{'&' if '?' in url else '?'}instance=w{number}"
-    return hidden(named, f"HOLDFAST_HIDDEN_URL_{number}")
+    return hidden(named, f"HOLDFASTHIDDEN_URL_{number}")
 
 
 def _settings(

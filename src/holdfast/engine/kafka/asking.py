@@ -1,6 +1,6 @@
 """Reading a partition from its owner, over the line that serving.py answers.
 
-Whoever asks has the address from the owner's claim in the changelog. `NotServed` means: not from
+Whoever asks has the address from the topic of owners. `NotServed` means: not from
 there, not now. It comes before anything of an answer was given away, so that the caller can go on
 with another owner, or with a copy of its own.
 """

@@ -28,6 +28,7 @@ from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.mirror import Mirror
 from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.records import header
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import bases_topic
 from holdfast.engine.sqlite.files import explained, open_existing
@@ -153,10 +154,23 @@ class TopicBases:
         return Place(bases_topic(self._settings.prefix or "", first), number - first)
 
     def put(self, facts: BaseCopy, packed: bytes) -> None:
+        """1 see what is there, 2 add ours, 3 delete what was there if that is older.
+
+        Who stood still for long and was replaced may come with an old one: it deletes nothing.
+        """
         place = self._place(facts.number)
         begun = self._feed.end(place)
+        newest = self._last(place, begun)
         self.add(facts, packed)
-        self._feed.delete_before(place, begun)
+        if newest is not None and newest.commits <= facts.commits:
+            self._feed.delete_before(place, begun)
+
+    def _last(self, place: Place, end: int) -> BaseCopy | None:
+        """What the last record says, if it ends a base copy, and not one that is being written."""
+        for record in read_all(self._settings, self._feed, place, end - 1):
+            if header(record.headers(), "whole") is not None:
+                return msgspec.json.decode(record.value() or b"", type=BaseCopy)
+        return None
 
     def add(self, facts: BaseCopy, packed: bytes) -> None:
         place = self._place(facts.number)

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import catalog_topic
-from holdfast.errors import DamagedData, NewerFormat, TimedOut, UsageError
+from holdfast.errors import DamagedData, Fenced, NewerFormat, TimedOut, UsageError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 
@@ -188,7 +188,7 @@ class KafkaCatalog:
             elif isinstance(entry, Forwarded):
                 known = self.forwarded.get(entry.number, 0)
                 self.forwarded[entry.number] = max(known, entry.offset)
-            elif entry.instead_of == self._layout.first:
+            elif entry.instead_of == self._layout.first and self._is_closed():
                 self._retired = {**self._retired, **self._layout.slots_by_number}
                 self._layout = Layout.even(entry.partitions, first=self._layout.numbers.stop)
                 self.forwarded |= entry.cuts
@@ -229,9 +229,20 @@ class KafkaCatalog:
         self.refresh()
         return self.founded.born == entry.born
 
+    def _is_closed(self) -> bool:
+        """Who claims a partition opens its intake: then a layout that comes later does not count,
+        since its children know nothing of what is committed from there on."""
+        return self.closed_intakes.issuperset(self._layout.numbers)
+
     def lay_out(self, partitions: int, cuts: dict[int, int]) -> None:
-        self._put(LaidOut(self.layout.first, partitions, cuts))
+        before = self.layout.first
+        self._put(LaidOut(before, partitions, cuts))
         self.refresh()
+        if self.layout.first == before:
+            raise Fenced(
+                f"{self._settings.place}: somebody claimed a partition meanwhile, so nothing was "
+                "changed: stop all workers and rescale again"
+            )
 
     def set_intake(self, number: int, *, closed: bool) -> None:
         if (number in self.closed_intakes) != closed:

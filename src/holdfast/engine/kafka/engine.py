@@ -215,8 +215,13 @@ class KafkaEngine:
             self._membership,
             self._handover(number),
         )
-        place.note(number, None)
-        self.catalog.set_intake(number, closed=False)
+        try:
+            place.note(number, None)
+            self.catalog.set_intake(number, closed=False)
+            self._check_lives(number)  # a rescaling may have been faster
+        except BaseException:
+            owned.release()
+            raise
         self._owned[number] = owned
         paused = owned.handover.paused_seconds
         _log.info("partition %d is ours; what waits there came %.1f s ago", number, paused)

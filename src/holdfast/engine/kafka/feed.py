@@ -240,6 +240,7 @@ class Feed:
                 if now >= until and not self._sinks[place].full:
                     del self._resting[place]
                     self._troubles.pop(place, None)
+                    self._missed.add(place)  # perhaps where its topic ends, which is told once
             wanted = {
                 place: sink for place, sink in self._sinks.items() if place not in self._resting
             }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
@@ -41,7 +40,6 @@ class Following:
         self._settings = settings
         self._written = written
         self._feed = feed
-        self._catching = threading.Lock()
         if self._begins_too_late():
             mirror.begin_again()
         self._check_end(inbox, mirror.inbox_sink.next_offset)
@@ -118,9 +116,14 @@ class Following:
         end = self._feed.end(self.inbox, seconds)
         self._wait(self.inbox, end, seconds)
 
-    @property
-    def inbox_reached(self) -> int:
-        return self._feed.reached(self.inbox)
+    def stop_reading_inbox(self) -> int:
+        """All that was acknowledged before is read. Returns the offset behind what was."""
+        self.read_inbox_to_its_end()
+        self._feed.leave(self.inbox)
+        return self.mirror.inbox_sink.next_offset
+
+    def read_inbox(self) -> None:
+        self._feed.follow(self.inbox, self.mirror.inbox_sink)
 
     def read_inbox_up_to(self, position: int) -> None:
         """A state is never ahead of the inbox beside it."""

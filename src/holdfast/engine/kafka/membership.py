@@ -26,7 +26,8 @@ RELEASE_SECONDS = 30.0
 # With a heartbeat a member learns that partitions are to move, and until all have learned it none
 # does; twice, where one comes that gets some of another's.
 HEARTBEAT_MILLISECONDS = 300
-JOIN_SECONDS = 5.0  # by then a member has joined, though it may have got nothing
+JOIN_SECONDS = 5.0  # so long after it joined, who has got nothing gets nothing
+SETTLED_SECONDS = 10.0  # so long after partitions were given away, others have them
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -50,7 +51,8 @@ class Membership:
         self._metadata: object = None
         self._failure: HoldfastError | None = None
         self._joined = name is None  # one with a name looks at what it got first
-        self._join_by = time.monotonic() + JOIN_SECONDS
+        self._got_by = 0.0  # when a first assignment is there, at the latest; 0.0: not joined yet
+        self._settles_at = 0.0  # 0.0: nothing is being given away
         self._stopping = False
         self._consumer = self._new_consumer()
         self._thread = threading.Thread(target=self._run, name="holdfast-member", daemon=True)
@@ -126,17 +128,26 @@ class Membership:
                 time.sleep(POLL_SECONDS)
 
     def _look_after_name(self) -> None:
+        """1 say that we live, 2 see whether we have got what we had, 3 note what we have."""
+        now = time.monotonic()
         if self._name is None:
             return
         self._name.alive()
-        got = self._consumer.assignment()
-        if self._joined or not (got or time.monotonic() > self._join_by):
-            return
-        if self._name.lacks({each.partition for each in got}):
+        if not self._joined:
+            if not self._got_by and self._consumer.memberid():
+                self._got_by = now + JOIN_SECONDS
+            got = self._consumer.assignment()
+            if got or (self._got_by and now > self._got_by):
+                self._judge_first(self._name, {each.partition for each in got})
+        elif self._settles_at and now > self._settles_at:
+            self._settles_at = 0.0
+            self._publish(())
+
+    def _judge_first(self, name: MemberName, got: set[int]) -> None:
+        if name.lacks(got):
             _log.warning("the group left partitions of ours to nobody: we join by another name")
             self._consumer.close()  # a static member does not leave: its session has to end
-            self._name.change()
-            self._join_by = time.monotonic() + JOIN_SECONDS
+            name.change()
             self._consumer = self._new_consumer()
         self._joined = True
         self._publish(self._consumer.assignment())
@@ -190,12 +201,14 @@ class Membership:
         self._changed()
         with self._lock:
             while self._held & indexes and not self._stopping:
-                left = deadline - time.monotonic()
-                if left <= 0.0:
+                if time.monotonic() > deadline:
                     break  # whoever gets them fences us
-                self._lock.wait(left)
+                self._lock.wait(POLL_SECONDS)
+                if self._name is not None:
+                    self._name.alive()
         try:
             consumer.incremental_unassign(list(partitions))
+            self._settles_at = time.monotonic() + SETTLED_SECONDS
         except KafkaException as trouble:  # of a membership that has ended: then they are gone
             self._complain(trouble.args[0])
 

@@ -146,9 +146,13 @@ class MirroredState(SqliteState):
 
     def put_commit(self, partition: int, epoch: int, commit: Commit, place: int) -> None:
         """`place` is where the changelog goes on behind it."""
-        self._place = place
+        before, self._place = self._place, place
         claim = Claim(partition, epoch, "", attempts=0, alone=False)
-        self.commit(claim, commit)
+        try:
+            self.commit(claim, commit)
+        except BaseException:
+            self._place = before  # it is not there: whoever reads the changelog reads it again
+            raise
 
     def _write_outputs(self, commit: Commit) -> None:
         """Messages went out with the transaction: none of them waits here."""

@@ -4,7 +4,8 @@ Who has to give partitions away does so first, then joins again, and only then o
 static member dies in between and comes back under its name, the brokers give it what was left to it
 and see no reason to ask anybody again: the rest would be nobody's. So a member notes what it has;
 one that finds itself with less than the note says takes another name, and once the session of the
-old one is over the group assigns everything.
+old one is over the group assigns everything. A note older than a session is of no use: the group
+has missed us, and assigned anew.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class MemberName:
         try:
             number, *had = map(int, note.read_text("ascii").split())
             self._number = number
-            if time.time() - note.stat().st_mtime < 2 * session_seconds:
-                self._had = frozenset(had)  # else the group has missed us, and assigned anew
+            if time.time() - note.stat().st_mtime < session_seconds:
+                self._had = frozenset(had)
         except (FileNotFoundError, ValueError):
             pass  # the first of its name, or one that was killed while it wrote this
 
@@ -45,10 +46,15 @@ class MemberName:
     def keep(self, assigned: Set[int] | tuple[()]) -> None:
         text = " ".join(map(str, [self._number, *sorted(assigned)]))
         new = self._note.with_name(f"{self._note.name}.new")
-        new.write_text(text, "ascii")
-        os.replace(new, self._note)
+        try:
+            new.write_text(text, "ascii")
+            os.replace(new, self._note)
+        except OSError:
+            pass  # on a full disk the next of this name does not know what we had
 
     def alive(self) -> None:
         """Called now and then: by its age a note tells whether the group has missed us."""
-        if self._note.exists():
+        try:
             os.utime(self._note)
+        except OSError:
+            pass  # there is none yet

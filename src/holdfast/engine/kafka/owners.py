@@ -92,7 +92,8 @@ class Owners:
         full = waiting > (most // 2 if owner.full else most)
         if full == owner.full:
             return None
-        _log.warning("partition %d: %d events wait, the bound is %d", number, waiting, most)
+        now = "refused" if full else "let in again"
+        _log.warning("partition %d: %d events wait: senders are %s", number, waiting, now)
         return self.notice(number, owner._replace(full=full))
 
     def notice(self, number: int, owner: Owner) -> Notice:

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.handover import Handover
-from holdfast.engine.kafka.records import Claimed, Committed
+from holdfast.engine.kafka.records import Claimed, Committed, parts_of
 from holdfast.engine.kafka.writer import Lost, Moving, Overtaken
 from holdfast.engine.port import Claim
 from holdfast.errors import Busy, DamagedData, Fenced, OutdatedCode
@@ -68,6 +68,7 @@ class Ownership:
 
     def _claim(self, generation: int, noted: Callable[[], int | None]) -> Claim:
         """1 catch up, 2 fence, 3 catch up with what came until then, 4 say so in the changelog."""
+        self._following.read_changelog()
         self._following.catch_up()
         self._check_generation(generation)
         for attempt in range(CLAIM_ATTEMPTS):
@@ -145,7 +146,11 @@ class Ownership:
         following = self._following
         return self._writer.write(
             Committed.of(self.claim.epoch, commit),
-            [(following.inbox_of(out.destination), out) for out in commit.outgoing],
+            [
+                (following.inbox_of(o.destination), o)
+                for out in commit.outgoing
+                for o in parts_of(out)
+            ],
             self._mirror.incarnation,
             self.handover.committing(),
             offsets,

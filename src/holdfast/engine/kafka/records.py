@@ -32,6 +32,7 @@ from holdfast.stepping.commit import (
 )
 from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.records import blocks_in, rows_in
+from holdfast.stepping.rows import select
 
 FORMAT = 1
 PART_BYTES_MAX = 900_000  # of a changelog record: brokers take a million unless told otherwise
@@ -85,6 +86,17 @@ def bundles(parcels: Sequence[Parcel], wanted: Sequence[int]) -> Iterator[list[i
         size += len(parcel.encoded)
     if bundle:
         yield bundle
+
+
+def parts_of(out: Outgoing) -> Iterator[Outgoing]:
+    """The same messages in records that every topic takes: a commit may send any number of them."""
+    if len(out.frame) <= PART_BYTES_MAX or out.count == 1:
+        yield out
+        return
+    frame, half = Frame.decode(out.frame), out.count // 2
+    for rows in (range(half), range(half, out.count)):
+        part = select(frame, rows).encode()
+        yield from parts_of(Outgoing(out.destination, out.first + rows.start, len(rows), part))
 
 
 def pack_messages(source: str, out: Outgoing) -> list[Header]:

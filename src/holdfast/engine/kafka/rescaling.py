@@ -21,7 +21,7 @@ from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.reading import read_all
 from holdfast.engine.kafka.records import unpack_parcels
 from holdfast.engine.kafka.topics import Topics, partition_plans
-from holdfast.engine.port import Parcel
+from holdfast.engine.port import Parcel, Taken
 from holdfast.engine.sqlite.rescaling import Parent, make_children
 from holdfast.engine.stamping import Instant
 from holdfast.errors import DamagedData
@@ -31,7 +31,7 @@ from holdfast.stepping.rows import select
 HEARD_SECONDS = 0.5  # until every producer that is connected knows that the intake is closed
 FORWARD_SECONDS = 3600.0  # after a rescaling: no request to a broker is under way for longer
 
-Append = Callable[[int, Sequence[Parcel]], object]
+Append = Callable[[int, Sequence[Parcel]], list[Taken | Exception]]
 
 
 def rescale(
@@ -41,22 +41,28 @@ def rescale(
     partitions: int,
     faults: FaultPoints,
 ) -> None:
-    """1 check, 2 new topics, 3 base copies of the children, 4 the record that makes them live."""
+    """1 check, 2 read no more, 3 new topics, 4 base copies of the children, 5 make them live."""
     catalog = fleet.catalog
     before = catalog.layout
     _check(fleet, copies, owned)
     after = Layout.even(partitions, first=before.numbers.stop)
     faults("rescale.before")
     time.sleep(HEARD_SECONDS)
-    for number in owned:
-        copies.of(number).read_inbox_to_its_end()
-    _check(fleet, copies, owned)
-    Topics(fleet.settings).make(
-        partition_plans(fleet.settings.prefix or "", after.first, partitions)
-    )
-    _put_children(fleet, copies, owned, before, after)
-    faults("rescale.inside")
-    catalog.lay_out(partitions, {number: copies.of(number).inbox_reached for number in owned})
+    parents = [copies.of(number) for number in owned]
+    # What comes from here on is behind the cuts, and so forwarded: no child may know of it.
+    cuts = {each.mirror.number: each.stop_reading_inbox() for each in parents}
+    try:
+        _check(fleet, copies, owned)
+        Topics(fleet.settings).make(
+            partition_plans(fleet.settings.prefix or "", after.first, partitions)
+        )
+        _put_children(fleet, copies, owned, before, after)
+        faults("rescale.inside")
+        catalog.lay_out(partitions, cuts)
+    except BaseException:
+        for each in parents:
+            each.read_inbox()
+        raise
     faults("rescale.after")
 
 
@@ -111,6 +117,8 @@ class Forwarder:
         if time.monotonic() - since > FORWARD_SECONDS:
             return
         for number in sorted(catalog.retired):
+            if not catalog.closed_intakes.isdisjoint(layout.numbers):
+                return  # they would refuse it
             start = catalog.forwarded.get(number)
             if start is not None and self._copies.inbox_end(number) > start:
                 self._forward(number, start)
@@ -136,4 +144,6 @@ class Forwarder:
             rows.setdefault(layout.partition_of(str(key)), []).append(row)
         for number, chosen in rows.items():
             frame = select(parcel.frame, chosen)
-            self._append(number, [Parcel(frame, frame.encode(), external=False)])
+            for taken in self._append(number, [Parcel(frame, frame.encode(), external=False)]):
+                if isinstance(taken, Exception):
+                    raise taken

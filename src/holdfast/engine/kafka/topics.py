@@ -18,6 +18,7 @@ from holdfast.errors import UsageError
 ASK_SECONDS = 15.0
 KNOWN_SECONDS = 5.0
 LOOK_SECONDS = 0.1
+LARGEST_MESSAGE_BYTES = 2 * 1024 * 1024  # an agent's message has up to one, and what is around it
 USUAL_REPLICATION = 3  # as many as let one broker be lost and one be restarted
 
 _log = logging.getLogger("holdfast.engine")
@@ -193,5 +194,5 @@ class Topics:
 
 def _fits(name: str, found: str | None, wanted: str) -> bool:
     if name == "max.message.bytes":
-        return int(found or 0) >= 1_000_000  # smaller than ours is a bound for senders, no harm
+        return int(found or 0) >= LARGEST_MESSAGE_BYTES  # below ours it only bounds senders
     return found == wanted

@@ -91,13 +91,21 @@ class Writer:
         one; and records that no end of a transaction stands behind would become visible with the
         next one that is committed there.
         """
+        arrived: list[KafkaError | None] = []
         try:
             self._producer.begin_transaction()
             for place in places:
-                # With a key: a topic that is compacted takes no other records.
-                self._producer.produce(place.topic, b"", b"sweep", partition=place.partition)
+                self._producer.produce(
+                    place.topic,
+                    b"",
+                    b"sweep",  # a topic that is compacted takes no record without a key
+                    partition=place.partition,
+                    on_delivery=lambda error, record: arrived.append(error),
+                )
             self._producer.flush(self._seconds)
             self._producer.abort_transaction(self._seconds)
+            if arrived.count(None) < len(places):
+                raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
         except KafkaException as trouble:
             self.abandon()
             error = trouble.args[0]

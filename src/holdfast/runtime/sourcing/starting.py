@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.urls import parse
+from holdfast.engine.urls import HIDDEN, hidden, parse
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.launching import Helper
@@ -36,7 +36,8 @@ class SourceOptions(NamedTuple):
         for each in declared:
             check_source_classes(each, fleet)
         check_topics(settings, declared)
-        arguments = [url, brokers, fleet.name, json.dumps(list(self.sources))]
+        covert = hidden(_whole(brokers), "HOLDFAST_HIDDEN_BROKERS") if brokers else ""
+        arguments = [url, covert, fleet.name, json.dumps(list(self.sources))]
         return [Helper("source reader", MODULE, arguments)]
 
 
@@ -45,11 +46,15 @@ def brokers_of(url: str, brokers: str, fleet: str) -> KafkaSettings:
     engine = parse(url).kafka
     if not brokers and engine is None:
         raise UsageError("--source: say where the topics are with --source-brokers host:port")
-    whole = brokers if brokers.startswith("kafka://") else f"kafka://{brokers}"
-    settings = parse(whole).kafka if brokers else engine
+    settings = parse(_whole(brokers)).kafka if brokers else engine
     assert settings is not None
     prefix = settings.prefix or (engine.prefix if engine is not None else None)
     return settings.named(prefix or re.sub("[^A-Za-z0-9._-]", "_", fleet))
+
+
+def _whole(brokers: str) -> str:
+    """As a URL; one that is hidden already stays so."""
+    return brokers if brokers.startswith(("kafka://", HIDDEN)) else f"kafka://{brokers}"
 
 
 def check_source_classes(declared: Declaration, fleet: FleetModel) -> None:

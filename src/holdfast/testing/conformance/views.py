@@ -47,7 +47,8 @@ class ViewConformance(Workbench):
 
     @promise(
         "Whether events may have been taken there that nobody can read yet",
-        "As behind a commit elsewhere that has not ended; it passes",
+        "As behind a commit elsewhere that has not ended",
+        "it passes",
     )
     def test_nothing_stays_hidden(self) -> None:
         engine = self.engine()

@@ -1,0 +1,93 @@
+"""Goal: a rescaling loses nothing that comes, and nobody who begins, while it is being made."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.kafka.engine import KafkaEngine
+from holdfast.engine.kafka.records import pack_parcels
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.port import Parcel
+from holdfast.errors import Fenced
+from holdfast.testing.conformance import FLEET
+from holdfast.testing.conformance.workbench import Owner, append, inbox, numbered, record, soon
+
+
+class Meanwhile:
+    """Does something when the new partitions are made and do not count yet."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], None] = lambda: None
+
+    def __call__(self, point: str) -> None:
+        if point == "rescale.inside":
+            self.act()
+
+
+@pytest.fixture
+def meanwhile() -> Meanwhile:
+    return Meanwhile()
+
+
+@pytest.fixture
+def settings(kafka: str, tmp_path: Path) -> KafkaSettings:
+    return KafkaSettings(kafka, f"late-{uuid.uuid4().hex[:8]}", cache=tmp_path)
+
+
+@pytest.fixture
+def engine(settings: KafkaSettings, meanwhile: Meanwhile) -> Iterator[KafkaEngine]:
+    with closing(KafkaEngine(settings, FLEET, 1, faults=meanwhile)) as opened:
+        yield opened
+
+
+def arrive_late(engine: KafkaEngine, parcel: Parcel) -> None:
+    """From a producer that has not heard yet that the intake is closed."""
+    value, headers = pack_parcels([parcel])
+    engine._fleet.appender.write(*engine._copies.inbox_of(0), value, headers)
+    place = engine._copies.inbox_of(0)
+    if engine._fleet.feed.follows(place):
+        engine._copies.of(0).read_inbox_to_its_end()
+
+
+def test_an_event_that_comes_too_late_is_forwarded(
+    engine: KafkaEngine, meanwhile: Meanwhile
+) -> None:
+    owner = Owner.of(engine)
+    append(engine, numbered("gcs", [1]))
+    owner.commit([record("d-1", "one")], events=1)
+    engine.close_intake(owner.claim)
+    meanwhile.act = lambda: arrive_late(engine, numbered("gcs", [2]))
+    engine.rescale([owner.claim], 2)
+    numbers = engine.catalog.layout.numbers
+    for number in numbers:
+        Owner.of(engine, number)
+    engine.maintain()
+    soon(lambda: "gcs.2" in [tag for number in numbers for tag in inbox(engine, number)])
+
+
+def test_whoever_begins_in_the_middle_makes_it_void(
+    engine: KafkaEngine, settings: KafkaSettings, meanwhile: Meanwhile, tmp_path: Path
+) -> None:
+    owner = Owner.of(engine)
+    append(engine, numbered("gcs", [1]))
+    owner.commit([record("d-1", "one")], events=1)
+    engine.close_intake(owner.claim)
+    elsewhere = KafkaSettings(settings.bootstrap, settings.prefix, cache=tmp_path / "elsewhere")
+    with closing(KafkaEngine(elsewhere, FLEET)) as other:
+
+        def begin() -> None:
+            successor = Owner.of(other)
+            append(other, numbered("gcs", [2]))
+            successor.commit([record("d-1", "two", 2)], events=1)
+
+        meanwhile.act = begin
+        with pytest.raises(Fenced, match="somebody claimed a partition meanwhile"):
+            engine.rescale([owner.claim], 2)
+        other.catalog.refresh()
+        assert list(other.catalog.layout.numbers) == [0]
+        assert other.view(0).record("Drone", "d-1") == record("d-1", "two", 2)
