@@ -1,7 +1,8 @@
 """Answering reads of the partitions that this process owns, for processes that have no copy.
 
 The address of a server stands in the topic of owners, with a token in it: who may read that topic
-may read here, and nobody else. What goes over the line is not encrypted. An answer that was under way when the partition was lost is not given.
+may read here, and nobody else. What goes over the line is not encrypted. An answer that was under
+way when the partition was lost is not given.
 """
 
 from __future__ import annotations
