@@ -120,7 +120,8 @@ def test_only_what_moves_pauses(
     back = {lag.partition: lag.paused_seconds for lag in found}
     record_property("pauses", f"out {out}, in {back}")
     for pauses in (out, back):
-        assert {n for n, seconds in pauses.items() if seconds} == moved
+        assert {n for n, seconds in pauses.items() if seconds} <= moved, "0 where nothing waited"
+    assert any(out.values()) or any(back.values())
     told = [json.loads(line) for line in lines]
     assert {each["partition"]: each["paused_seconds"] for each in told} == back
     gauge = f'holdfast_handover_pause_seconds{{fleet="delivery",partition="{min(moved)}"}} '
