@@ -119,8 +119,9 @@ class Following:
     def stop_reading_inbox(self) -> int:
         """All that was acknowledged before is read. Returns the offset behind what was."""
         self.read_inbox_to_its_end()
+        reached = self._feed.reached(self.inbox)  # behind the marks of transactions too
         self._feed.leave(self.inbox)
-        return self.mirror.inbox_sink.next_offset
+        return max(reached, self.mirror.inbox_sink.next_offset)
 
     def read_inbox(self) -> None:
         self._feed.follow(self.inbox, self.mirror.inbox_sink)

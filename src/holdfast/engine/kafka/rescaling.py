@@ -124,7 +124,7 @@ class Forwarder:
                 self._forward(number, start)
 
     def _forward(self, number: int, start: int) -> None:
-        place, end = self._copies.inbox_of(number), start
+        place, end = self._copies.inbox_of(number), self._copies.inbox_end(number)
         for record in read_all(self._fleet.settings, self._fleet.feed, place, start):
             offset = record.offset() or 0
             try:
@@ -133,9 +133,8 @@ class Forwarder:
                 arrived = []  # whoever read the old inbox has said so
             for parcel in arrived:
                 self._send_on(parcel)
-            end = offset + 1
-        if end > start:
-            self._fleet.catalog.note_forwarded(number, end)
+            end = max(end, offset + 1)
+        self._fleet.catalog.note_forwarded(number, end)
 
     def _send_on(self, parcel: Parcel) -> None:
         layout = self._fleet.catalog.layout
