@@ -92,6 +92,7 @@ class Writer:
         next one that is committed there.
         """
         arrived: list[KafkaError | None] = []
+        failed: KafkaError | None = None
         try:
             self._producer.begin_transaction()
             for place in places:
@@ -104,14 +105,16 @@ class Writer:
                 )
             self._producer.flush(self._seconds)
             self._producer.abort_transaction(self._seconds)
-            if arrived.count(None) < len(places):
-                raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
         except KafkaException as trouble:
-            self.abandon()
-            error = trouble.args[0]
-            if error.code() in FENCED:
-                raise Overtaken(error.str()) from None
-            raise explain(error, self._settings, "beginning to write") from None
+            failed = trouble.args[0]
+        if failed is None and arrived.count(None) == len(places):
+            return
+        self.abandon()
+        errors = [error for error in (*arrived, failed) if error is not None]
+        if any(error.code() in FENCED for error in errors):
+            raise Overtaken(errors[0].str())
+        late = KafkaError(KafkaError._MSG_TIMED_OUT)
+        raise explain(errors[0] if errors else late, self._settings, "beginning to write")
 
     def _new_producer(self) -> Producer:
         return Producer(
