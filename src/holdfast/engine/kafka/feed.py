@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import (
@@ -36,6 +37,7 @@ FETCH_WAIT_MILLISECONDS = 50
 RECORDS_AT_ONCE = 2_000
 RETRY_SECONDS = 0.5
 ASK_AGAIN_SECONDS = 0.02
+STEP_BACK_SECONDS = 0.001
 ASK_SECONDS = 10.0  # brokers answer within milliseconds, or a new leader is being chosen
 
 _log = logging.getLogger("holdfast.engine")
@@ -88,6 +90,8 @@ class Feed:
         self._troubles: dict[Place, HoldfastError] = {}
         self._resting: dict[Place, float] = {}  # until when; those that are full too
         self._serving = threading.RLock()  # while a sink takes, or the table of sinks changes
+        self._waiting = threading.Lock()
+        self._wanted = 0  # how many wait for the table, or have it
         self._changed = threading.Condition(threading.Lock())
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="holdfast-feed", daemon=True)
@@ -95,8 +99,20 @@ class Feed:
 
     # Who follows what.
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The table of sinks. The thread of the feed, which has it most of the time, steps back."""
+        with self._waiting:
+            self._wanted += 1
+        try:
+            with self._serving:
+                yield
+        finally:
+            with self._waiting:
+                self._wanted -= 1
+
     def follow(self, place: Place, sink: Sink) -> None:
-        with self._serving:
+        with self._turn():
             self._check_open()
             if place in self._sinks:
                 return
@@ -105,7 +121,7 @@ class Feed:
 
     def leave(self, place: Place) -> None:
         """Once this returns, the sink is not called any more."""
-        with self._serving:
+        with self._turn():
             self._sinks.pop(place, None)
             self._reached.pop(place, None)
             self._troubles.pop(place, None)
@@ -281,6 +297,8 @@ class Feed:
     def _give(self, place: Place, records: Sequence[Message]) -> None:
         if not records:
             return
+        while self._wanted:
+            time.sleep(STEP_BACK_SECONDS)
         with self._serving:
             sink = self._sinks.get(place)
             if sink is None or place in self._resting or place in self._missed:

@@ -18,6 +18,7 @@ from holdfast.errors import UsageError
 ASK_SECONDS = 15.0
 KNOWN_SECONDS = 5.0
 LOOK_SECONDS = 0.1
+LOOKS = 50
 LARGEST_MESSAGE_BYTES = 2 * 1024 * 1024  # an agent's message has up to one, and what is around it
 USUAL_REPLICATION = 3  # as many as let one broker be lost and one be restarted
 
@@ -159,7 +160,7 @@ class Topics:
             time.sleep(LOOK_SECONDS)
         return there
 
-    def check(self, plans: Sequence[TopicPlan]) -> None:
+    def check(self, plans: Sequence[TopicPlan], again: int = LOOKS) -> None:
         """Refuse a topic with which a promise would not hold, naming the setting."""
         there = self._wait_for({plan.name for plan in plans})
         for plan in plans:
@@ -180,6 +181,10 @@ class Topics:
             try:
                 config = future.result()
             except KafkaException as trouble:
+                if trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART and again:
+                    time.sleep(LOOK_SECONDS)  # a broker that has not heard of it yet
+                    self.check(plans, again - 1)
+                    return
                 doing = f"reading the settings of {plan.name}"
                 raise explain(trouble.args[0], self._settings, doing) from None
             for name, wanted in plan.config.items():
