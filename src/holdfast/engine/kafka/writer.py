@@ -103,7 +103,7 @@ class Writer:
                     partition=place.partition,
                     on_delivery=lambda error, record: arrived.append(error),
                 )
-            self._producer.flush(self._seconds)
+            self._flush()
             self._producer.abort_transaction(self._seconds)
         except KafkaException as trouble:
             failed = trouble.args[0]
@@ -160,7 +160,7 @@ class Writer:
                 self._produce(place, out.frame, pack_messages(source, out), None)
             for place, key, value in notices:
                 producer.produce(place.topic, value, key, partition=place.partition)
-            producer.flush(self._seconds)
+            self._flush()
             inside()
             if offsets and group is not None:
                 self._send_offsets(offsets, group)
@@ -171,6 +171,13 @@ class Writer:
             full = Unreachable(f"{self._settings.place}: a commit does not fit into memory")
             raise Lost(full) from None
         return written[-1] + 1 if written else 0
+
+    def _flush(self) -> None:
+        """What is fatal, as to be overtaken, the library mixes up with the callbacks it makes."""
+        try:
+            self._producer.flush(self._seconds)
+        except SystemError as mixed:
+            raise KafkaException(KafkaError(KafkaError._FENCED)) from mixed
 
     def tell(self, notice: Notice, seconds: float) -> bool:
         """Whether it is told; nothing depends on it."""
