@@ -1,6 +1,7 @@
 """Goal: who follows a topic misses nothing, however quickly it leaves and comes back."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from holdfast.engine.kafka.feed import Feed, Place
+from holdfast.engine.kafka.feed import FETCH_WAIT_MILLISECONDS, Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
 
 SECONDS = 20.0
@@ -132,3 +133,30 @@ def test_nothing_of_a_batch_is_lost_when_the_client_library_fails(
         assert failing.failed.wait(SECONDS)
         assert feed.wait_until(place, feed.end(place), SECONDS)
     assert sink.values == [b"before", *(b"%d" % number for number in range(5))]
+
+
+class Gated(Noted):
+    """Its first take ends when the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.takes = 0
+
+    def take(self, records: Sequence[Message]) -> None:
+        self.takes += 1
+        assert self.gate.wait(SECONDS)
+        super().take(records)
+
+
+def test_who_lags_behind_takes_all_that_waits_at_once(kafka: str, place: Place, feed: Feed) -> None:
+    """Though the client library has come to the end of the topic after each single record."""
+    sink = Gated()
+    feed.follow(place, sink)
+    for number in range(20):
+        write(kafka, place, b"%d" % number)
+        time.sleep(FETCH_WAIT_MILLISECONDS * 2 / 1000)  # then a broker says that there is no more
+    sink.gate.set()
+    assert feed.wait_until(place, feed.end(place), SECONDS)
+    assert sink.values == [b"%d" % number for number in range(20)]
+    assert sink.takes < 5

@@ -280,19 +280,23 @@ class Feed:
             self._consumer.incremental_assign(starts)
 
     def _serve(self, records: Sequence[Message]) -> None:
+        """All that came of one place at once: whoever lags behind one who writes without a pause
+        gets an end behind every record, and would never catch up one by one."""
         by_place: dict[Place, list[Message]] = {}
+        ends: dict[Place, int] = {}
         for record in records:
             place = Place(record.topic() or "", record.partition() or 0)
             error = record.error()
             if error is None:
                 by_place.setdefault(place, []).append(record)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._give(place, by_place.pop(place, []))
-                self._note(place, record.offset() or 0)
+                ends[place] = record.offset() or 0
             else:
                 self._note_error(place, error)
         for place, some in by_place.items():
             self._give(place, some)
+        for place, end in ends.items():
+            self._note(place, end)
 
     def _give(self, place: Place, records: Sequence[Message]) -> None:
         if not records:

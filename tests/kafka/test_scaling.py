@@ -94,7 +94,7 @@ def notes(live: Live, key: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("standby", ["no"])
+@pytest.mark.parametrize("standby", ["no", "yes"])
 def test_only_what_moves_pauses(
     kafka: str, tmp_path: Path, standby: str, record_property: Record
 ) -> None:
