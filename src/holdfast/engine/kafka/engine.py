@@ -162,7 +162,8 @@ class KafkaEngine:
             return True
         copies = self._follow_all()
         complete = len(copies) == len(self.catalog.layout.numbers)
-        near = complete and all(each.is_near() for each in copies)
+        looks = [each.is_near() for each in copies]  # each of them looks again and again
+        near = complete and all(looks)
         late = time.monotonic() - self._opened > PREPARE_SECONDS
         self._waits_for_copies = not (near or late)
         return near or late

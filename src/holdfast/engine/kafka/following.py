@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.mirror import Mirror
+from holdfast.engine.kafka.nearing import Nearing
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import Writer
 from holdfast.errors import DamagedData, TimedOut, TryAgain
 
 CATCH_UP_SECONDS = 30.0  # without any progress
 LOOK_SECONDS = 1.0
-NEAR_RECORDS = 100
 LOOKS_AT_INBOX = 5  # one is enough: whoever committed had read what it took from the same topic
 
 _log = logging.getLogger("holdfast.engine")
@@ -40,6 +40,7 @@ class Following:
         self._settings = settings
         self._written = written
         self._feed = feed
+        self._nearing = Nearing()
         if self._begins_too_late():
             mirror.begin_again()
         self._check_end(inbox, mirror.inbox_sink.next_offset)
@@ -146,20 +147,14 @@ class Following:
                 )
 
     def is_near(self) -> bool:
-        """Whether little is missing: then a claim, which waits for the rest, takes no time."""
+        places = [each for each in (self.inbox, self.changelog) if self._feed.follows(each)]
         try:
-            return self.lag() <= NEAR_RECORDS
+            reached = {place: self._feed.reached(place) for place in places}
+            ends = {place: self._feed.end(place) for place in places}
         except TryAgain as trouble:
             _log.warning("partition %d is not looked at yet: %s", self.mirror.number, trouble)
             return False
-
-    def lag(self) -> int:
-        """How many records of both topics are not here yet, about."""
-        behind = 0
-        for place in (self.inbox, self.changelog):
-            if self._feed.follows(place):
-                behind += max(0, self._feed.end(place) - self._feed.reached(place))
-        return behind + self.mirror.waiting
+        return self._nearing.is_near(time.monotonic(), ends, reached)
 
     def close(self) -> None:
         self._feed.leave(self.inbox)
