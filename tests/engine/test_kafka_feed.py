@@ -56,6 +56,14 @@ def write(kafka: str, place: Place, *values: bytes) -> None:
     assert producer.flush(SECONDS) == 0
 
 
+def write_transaction(kafka: str, place: Place, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": place.topic})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(place.topic, value, partition=0)
+    producer.commit_transaction(SECONDS)
+
+
 def told_when(feed: Feed, name: str, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """An event that is set once this step of the feed has been made."""
     step: Callable[..., None] = getattr(feed, name)
@@ -100,6 +108,30 @@ def test_nobody_who_was_full_misses_what_came_at_once_with_the_last_that_fitted(
     sink.full, sink._fills = False, False
     assert feed.wait_until(place, feed.end(place), SECONDS)
     assert sink.values == [b"%d" % number for number in range(50)]
+
+
+def test_an_end_that_was_told_to_nobody_is_told_again(
+    kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink was full when it came, and not any more when the thread of the feed looked again."""
+    sink = Noted(fills=True)
+    feed.follow(place, sink)
+    assert told_when(feed, "_see_who_follows", monkeypatch).wait(SECONDS)
+    ended = threading.Event()
+    note = feed._note
+
+    def noted(which: Place, offset: int) -> None:
+        note(which, offset)
+        if offset == 2:
+            ended.set()
+
+    with monkeypatch.context() as busy:
+        busy.setattr(feed, "_see_who_follows", lambda: None)
+        busy.setattr(feed, "_note", noted)
+        write_transaction(kafka, place, b"one")
+        assert ended.wait(SECONDS), "behind the record stands the mark of its transaction"
+        sink.full, sink._fills = False, False
+    assert feed.wait_until(place, 2, SECONDS)
 
 
 class Failing:

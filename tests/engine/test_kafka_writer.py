@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from holdfast.engine.deaths import Deaths
 from holdfast.engine.kafka.feed import Feed, Place
@@ -16,7 +16,7 @@ from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.reading import read_all
 from holdfast.engine.kafka.records import Claimed
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Writer
+from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Overtaken, Writer
 from tests.kills.harness import wait_until
 from tests.servers.kafka import KafkaCluster
 
@@ -88,6 +88,32 @@ def test_a_group_that_has_moved_on_costs_nothing_but_its_offsets(bench: Bench) -
         writer.write(entry(1))
         writer.abandon()
     assert bench.entries() == 1
+
+
+class MixesUp:
+    """A producer as the client library is when it is fenced while it reports deliveries."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._producer, name)
+
+    def flush(self, seconds: float) -> int:
+        raise SystemError("flush returned a result with an exception set")
+
+
+def test_a_fatal_error_in_a_callback_counts_as_overtaken(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = bench.writer()
+    with monkeypatch.context() as fenced:
+        fenced.setattr(writer, "_producer", MixesUp(writer._producer))
+        with pytest.raises(Overtaken):
+            writer.write(entry(1))
+    writer.abandon()
+    bench.writer().abandon()
+    assert bench.entries() == 0
 
 
 @pytest.mark.kill

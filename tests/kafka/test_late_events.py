@@ -13,7 +13,7 @@ from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.records import pack_parcels
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Parcel
-from holdfast.errors import Fenced
+from holdfast.errors import Backlog, Fenced
 from holdfast.testing.conformance import FLEET
 from holdfast.testing.conformance.workbench import Owner, append, inbox, numbered, record, soon
 
@@ -68,6 +68,26 @@ def test_an_event_that_comes_too_late_is_forwarded(
         Owner.of(engine, number)
     engine.maintain()
     soon(lambda: "gcs.2" in [tag for number in numbers for tag in inbox(engine, number)])
+
+
+def test_what_was_refused_is_forwarded_again_and_only_once(
+    engine: KafkaEngine, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Owner.of(engine)
+    engine.close_intake(owner.claim)
+    late = numbered("gcs", [1])
+    meanwhile.act = lambda: arrive_late(engine, late)
+    engine.rescale([owner.claim], 1)
+    (number,) = engine.catalog.layout.numbers
+    Owner.of(engine, number)
+    with monkeypatch.context() as full:
+        full.setattr(engine._forwarder, "_append", lambda number, parcels: [Backlog("full")])
+        with pytest.raises(Backlog):
+            engine.maintain()
+    engine.maintain()
+    soon(lambda: inbox(engine, number) == ["gcs.1"])
+    append(engine, late, number)  # its sender, which was not told that it had arrived
+    assert inbox(engine, number) == ["gcs.1"]
 
 
 def test_whoever_begins_in_the_middle_makes_it_void(

@@ -6,9 +6,10 @@ import logging
 import uuid
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.founding import open_fleet
@@ -63,6 +64,28 @@ def test_partitions_that_cannot_be_given_back_do_not_end_it(
         assert member.assigned() == {0, 1}
     finally:
         member.close()
+
+
+class Closing:
+    """A consumer that is given partitions while it closes: then it cannot tell its group's data."""
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        pass
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        pass
+
+    def consumer_group_metadata(self) -> object:
+        raise RuntimeError("Consumer group metadata not available")
+
+
+def test_partitions_that_come_while_it_closes_do_not_end_it(kafka: str, tmp_path: Path) -> None:
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    settings = KafkaSettings(kafka, prefix, cache=tmp_path)
+    open_fleet(settings, "delivery", 1).close()
+    with closing(Membership(settings, f"{prefix}.inbox.0", None, lambda: None)) as member:
+        member._on_assign(cast(Consumer, Closing()), [TopicPartition(f"{prefix}.inbox.0", 0)])
+        assert member.assigned() == {0}
 
 
 def test_a_note_that_cannot_be_written_ends_nothing(kafka: str, tmp_path: Path) -> None:

@@ -183,12 +183,11 @@ class Membership:
         try:
             consumer.incremental_assign(list(partitions))
             consumer.pause(list(partitions))
-            metadata = consumer.consumer_group_metadata()
         except KafkaException as trouble:  # the group hears of it at the next rebalance
             self._complain(trouble.args[0])
             return
         with self._lock:
-            self._metadata = metadata
+            self._metadata = None  # of before; one that closes must not be asked for a newer one
         self._publish(partitions)
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:

@@ -1,0 +1,69 @@
+"""Goal: a claim or a local copy of a commit that fails halfway leaves this process knowing neither
+more nor less than the topics say."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.kafka.engine import KafkaEngine
+from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.errors import Busy, DiskFull
+from holdfast.testing.conformance import FLEET
+from holdfast.testing.conformance.workbench import Owner, append, numbered, record
+
+
+@pytest.fixture
+def opened(kafka: str, tmp_path: Path) -> Iterator[Callable[[str], KafkaEngine]]:
+    """An engine on a machine of this name, of a fleet with one partition."""
+    prefix, engines = f"own-{uuid.uuid4().hex[:8]}", list[KafkaEngine]()
+
+    def on(machine: str) -> KafkaEngine:
+        settings = KafkaSettings(kafka, prefix, cache=tmp_path / machine)
+        engines.append(KafkaEngine(settings, FLEET, 1))
+        return engines[-1]
+
+    yield on
+    for engine in engines:
+        engine.close()
+
+
+def test_after_a_claim_that_failed_at_its_end_it_follows(
+    opened: Callable[[str], KafkaEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north, south = opened("north"), opened("south")
+    append(north, numbered("gcs", [1, 2]))
+
+    def fails(number: int, *, closed: bool) -> None:
+        raise Busy("injected")
+
+    with monkeypatch.context() as injected:
+        injected.setattr(north.catalog, "set_intake", fails)
+        with pytest.raises(Busy, match="injected"):
+            Owner.of(north)
+    elsewhere = Owner.of(south)
+    elsewhere.commit([record("d-1", "from the south")], events=1)
+    assert north.view(0).record("Drone", "d-1") == record("d-1", "from the south")
+    assert Owner.of(north).head == elsewhere.head
+
+
+def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(
+    opened: Callable[[str], KafkaEngine],
+) -> None:
+    engine = opened("north")
+    append(engine, numbered("gcs", [1]))
+    owner = Owner.of(engine)
+    state = engine._copies.of(0).mirror.state._connection
+    state.pragma("max_page_count", state.pragma("page_count"))
+    large = record("d-1", "x" * 1_000_000)
+    with pytest.raises(DiskFull):
+        owner.commit([large], events=1)
+    state.pragma("max_page_count", 1_000_000)
+    engine._owned.pop(0).release()
+    with closing(opened("south")) as south:
+        assert south.view(0).record("Drone", "d-1") == large, "the topic has it"
+    assert engine.view(0).record("Drone", "d-1") == large
