@@ -62,7 +62,7 @@ def parse(url: str) -> EngineUrl:
     if scheme == "kafka":
         partitions, limits = _settings(query, is_ours, OURS)
         # Without its path, which may have a password in it.
-        return EngineUrl(scheme, "", partitions, limits, parse_kafka(url, partitions, limits))
+        return EngineUrl(scheme, "", partitions, limits, parse_kafka(url, limits))
     partitions, limits = _settings(query)
     return EngineUrl(scheme, path, partitions, limits)
 

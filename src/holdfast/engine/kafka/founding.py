@@ -41,15 +41,10 @@ class Founded:
             self.close()
             raise
 
-    @property
-    def group(self) -> str:
-        """Of the workers."""
-        return f"{self.settings.prefix}.workers"
-
     def check_group_is_empty(self) -> None:
         deadline = time.monotonic() + self.settings.session_seconds + GRACE_SECONDS
         admin = admin_of(self.settings)
-        while members := len(_members(admin, self.settings, self.group)):
+        while members := len(_members(admin, self.settings)):
             if time.monotonic() > deadline:
                 raise InUse(
                     f"{self.settings.place}: {members} worker{'s' * (members > 1)} of this fleet "
@@ -59,13 +54,14 @@ class Founded:
 
     def check_group_is_ours(self) -> None:
         """Who else is a member gets partitions of ours and leaves them lying, or keeps us out."""
-        for member in _members(admin_of(self.settings), self.settings, self.group):
+        settings = self.settings
+        for member in _members(admin_of(settings), settings):
             assigned = member.assignment.topic_partitions if member.assignment else []
-            if any(not is_inbox(each.topic, self.settings.prefix or "") for each in assigned):
+            if any(not is_inbox(each.topic, settings.prefix or "") for each in assigned):
                 raise UsageError(
-                    f"{self.settings.place}: the group {self.group} has a member that is no worker "
+                    f"{settings.place}: the group {settings.group} has a member that is no worker "
                     f"of this fleet ({member.client_id} on {member.host}): stop it, or give "
-                    f"another prefix, as in kafka://{self.settings.bootstrap}/PREFIX"
+                    f"another prefix, as in kafka://{settings.bootstrap}/PREFIX"
                 )
 
     def close(self) -> None:
@@ -75,7 +71,8 @@ class Founded:
         self.appender.close()
 
 
-def _members(admin: AdminClient, settings: KafkaSettings, group: str) -> list[MemberDescription]:
+def _members(admin: AdminClient, settings: KafkaSettings) -> list[MemberDescription]:
+    group = settings.group
     with explained(settings, f"looking at group {group}"):
         found = admin.describe_consumer_groups([group])[group].result()
     return list(found.members)

@@ -66,7 +66,7 @@ class Membership:
             {
                 **settings.common(),
                 **member,
-                "group.id": f"{settings.prefix}.workers",
+                "group.id": settings.group,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
                 "heartbeat.interval.ms": min(max(100, session // 10), HEARTBEAT_MILLISECONDS),

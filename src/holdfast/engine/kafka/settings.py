@@ -46,7 +46,6 @@ class KafkaSettings:
     bootstrap: str
     prefix: str | None  # None: that of the fleet, or of the only one there is
     limits: Limits = field(default_factory=Limits)
-    partitions: int | None = None
     replication: int | None = None  # None: three, or as many as there are brokers
     # For the client library, and with secrets in it: not for messages.
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -71,6 +70,11 @@ class KafkaSettings:
 
     def named(self, prefix: str) -> KafkaSettings:
         return replace(self, prefix=prefix)
+
+    @property
+    def group(self) -> str:
+        """Of the workers."""
+        return f"{self.prefix}.workers"
 
     @property
     def folder(self) -> Path:
@@ -105,8 +109,8 @@ class KafkaSettings:
         }
 
 
-def parse_kafka(url: str, partitions: int | None, limits: Limits) -> KafkaSettings:
-    """`partitions` and `limits` are what the caller has found among the settings already."""
+def parse_kafka(url: str, limits: Limits) -> KafkaSettings:
+    """`limits` are what the caller has found among the settings already."""
     rest = url.partition("://")[2]
     place, _, query = rest.partition("?")
     hosts, _, prefix = place.partition("/")
@@ -145,7 +149,6 @@ def parse_kafka(url: str, partitions: int | None, limits: Limits) -> KafkaSettin
         hosts,
         prefix or None,
         limits,
-        partitions,
         replication=_whole(given, "replication"),
         client=client,
         cache=Path(given["cache"]) if given.get("cache") else _cache_from_environment(),
