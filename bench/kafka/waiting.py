@@ -35,7 +35,7 @@ from holdfast.runtime.sourcing.starting import SourceOptions
 
 WORKERS = 2  # and as many partitions
 RECORD_PARTITIONS = 4  # of the topic of records, as the peers have it
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.1
 WAIT_SECONDS_MAX = 600.0
 PROGRAM = str(Path(__file__).parents[1] / "program.py")
 

@@ -79,6 +79,7 @@ class SourceReader:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "queued.max.messages.kbytes": QUEUED_KILOBYTES,
+                "fetch.queue.backoff.ms": 5,  # a second, if left alone, once so much waits
                 "topic.metadata.refresh.interval.ms": 30_000,  # to notice new partitions
                 "logger": client_log,
             }

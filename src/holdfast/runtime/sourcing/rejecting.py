@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -13,17 +12,12 @@ from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
 from holdfast.engine.kafka.topics import TopicPlan, Topics
 from holdfast.engine.kafka.troubles import client_log, explain
 from holdfast.errors import Busy
-from holdfast.runtime.sourcing.decoding import Record
+from holdfast.runtime.sourcing.records import Rejected
 
 WRITE_SECONDS = 10.0
 TELL_SECONDS = 5.0  # between two lines about rejected records
 
 _log = logging.getLogger("holdfast.sources")
-
-
-class Rejected(NamedTuple):
-    record: Record
-    reason: str
 
 
 def rejected_topic(prefix: str) -> str:

@@ -10,8 +10,8 @@ from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import TooOld, TryAgain
 from holdfast.runtime.routing import Router, Share
 from holdfast.runtime.sending import make_parcel, numbered
-from holdfast.runtime.sourcing.decoding import Row
 from holdfast.runtime.sourcing.lease import Lease
+from holdfast.runtime.sourcing.records import Rows
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
 
@@ -23,11 +23,12 @@ class Piece:
     """The rows of a batch that go to one inbox."""
 
     source: str
+    agent: str
     partition: int
-    rows: Sequence[Row]
+    rows: Rows
     parcel: Parcel
     done: bool = False
-    too_old: list[Row] = field(default_factory=list)  # found by sending them one by one
+    too_old: list[int] = field(default_factory=list)  # offsets, found by sending one by one
 
 
 class Rerouter:
@@ -36,25 +37,26 @@ class Rerouter:
         self._router = Router(engine, lease.world())
         self._pool = ThreadPoolExecutor(APPENDS_AT_ONCE, "holdfast-sources")
 
-    def pieces(self, source: str, rows: Sequence[Row]) -> list[Piece]:
-        shares = self._router.split([row.key for row in rows]) if rows else []
-        return [self._piece(source, rows, share) for share in shares]
+    def pieces(self, source: str, agent: str, rows: Rows) -> list[Piece]:
+        """All of them for agents of one class."""
+        shares = self._router.split(rows.keys) if rows else []
+        return [self._piece(source, agent, rows, share) for share in shares]
 
-    def _piece(self, source: str, rows: Sequence[Row], share: Share) -> Piece:
-        own = share.of(rows)
-        first = rows[0].offset
-        seqs: Sequence[int] = [row.offset for row in own]
-        if rows[-1].offset - first == len(rows) - 1:  # no gaps: the quick forms of it
+    def _piece(self, source: str, agent: str, rows: Rows, share: Share) -> Piece:
+        own = rows if share.flags is None else rows.picked(share.of)
+        first, last = rows.offsets[0], rows.offsets[-1]
+        seqs: Sequence[int] = own.offsets
+        if last - first == len(rows) - 1:  # no gaps: the quick forms of it
             seqs = numbered(first, len(rows), share)
         frame = external_frame(
-            [row.agent for row in own],
-            [row.key for row in own],
-            raw_payload([row.schema for row in own], [row.packed for row in own]),
+            agent,
+            own.keys,
+            raw_payload(own.schemas, own.packed),
             source=source,
             seqs=seqs,
-            event_times=[row.event_time for row in own],
+            event_times=own.event_times,
         )
-        return Piece(source, share.partition, own, make_parcel(frame, source, seqs))
+        return Piece(source, agent, share.partition, own, make_parcel(frame, source, seqs))
 
     def append(self, pieces: Iterable[Piece]) -> TryAgain | None:
         """All at once; those that are durable are `done`. What held up others, to be repeated."""
@@ -78,15 +80,15 @@ class Rerouter:
             self._router.append(piece.partition, piece.parcel, self._lease.attempt_seconds)
         except TooOld:
             if len(piece.rows) == 1:
-                piece.too_old = list(piece.rows)
+                piece.too_old = piece.rows.offsets
             else:
                 self._append_one_by_one(piece)
 
     def _append_one_by_one(self, piece: Piece) -> None:
         """Somebody has set the group far back: the inbox has to say of each what it is."""
-        too_old: list[Row] = []
-        for row in piece.rows:
-            for one in self.pieces(piece.source, [row]):
+        too_old: list[int] = []
+        for index in range(len(piece.rows)):
+            for one in self.pieces(piece.source, piece.agent, piece.rows.one(index)):
                 self._append(one)
                 too_old += one.too_old
         piece.too_old = too_old
