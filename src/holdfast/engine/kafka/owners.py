@@ -61,6 +61,11 @@ class Owners:
     def told_of(self, number: int) -> Owner | None:
         return self._known.get(number)
 
+    def has_left(self, number: int) -> bool:
+        """Whether its last owner has said goodbye. One that was killed has not."""
+        owner = self._known.get(number)
+        return owner is not None and not owner.machine
+
     def paused_seconds(self, number: int, seconds: float) -> float | None:
         """At the last handover that anybody told of until now; None: of none."""
         self._feed.wait_until(self._place, self._feed.end(self._place), seconds)

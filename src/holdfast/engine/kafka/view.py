@@ -49,6 +49,11 @@ class _Reader:
             raise AttributeError(name)
         return partial(self._look, name)
 
+    def owner(self) -> str:
+        """Nobody, once the last one has ended well: what its copy says is who claimed it."""
+        left = self._owners is not None and self._owners.has_left(self._number)
+        return "" if left else str(self._look("owner"))
+
     def _look(self, name: str, *arguments: object) -> object:
         patience = min(self._wait_seconds, self._patience())
         deadline = time.monotonic() + patience
