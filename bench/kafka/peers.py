@@ -1,6 +1,6 @@
 """Quix Streams and Faust on a real Kafka broker, with two workers each.
 
-    python -m bench.kafka.peers [--seconds 20] [--events 300000] [--only NAME] [--moving]
+    python -m bench.kafka.peers [--seconds 30] [--events N] [--only NAME] [--moving]
 
 Prints JSON. Workers join on an empty topic and are paused while it is filled. The clock begins when
 they go on, and ends after `seconds` or when a partition has no more; what counts are events whose

@@ -11,12 +11,12 @@
     │   └── NewerFormat        written by a newer release
     ├── TryAgain           nothing is wrong for ever: the same call may succeed later
     │   ├── Backlog            the inbox is full: the fleet folds slower than you send
-    │   ├── Busy               somebody else holds a lock
+    │   ├── Busy               somebody else holds a lock, or too much waits
     │   ├── TimedOut           the answer did not come in time
     │   ├── ClockJumped        the clock ran ahead of time: nothing is stamped until it is right
     │   ├── Rescaling          the fleet is given another number of partitions at this moment
     │   ├── DiskFull           no space left, or less than the reserve
-    │   └── Unreachable        a store of objects does not answer
+    │   └── Unreachable        a store of objects or a broker does not answer
     └── GiveUp             the same call will never succeed
         ├── Fenced             another worker owns the partition now
         ├── InUse              the directory is held by another process
@@ -26,8 +26,8 @@
         ├── OutOfOrder         a gap in a source opened with ordered=True
         ├── TooManySources     the bounded table of sources is full
         ├── AskFailed          the agent did not answer, and will not
-        ├── AccessDenied       a store of objects does not let us in
-        └── Missing            no object of that name
+        ├── AccessDenied       a store of objects or a broker does not let us in
+        └── Missing            no object or topic of that name
 
 Every message says what happened, where, and what to do.
 """

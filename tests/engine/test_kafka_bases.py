@@ -61,6 +61,24 @@ def fill(engine: KafkaEngine) -> Owner:
     return owner
 
 
+def test_it_says_of_itself_what_it_has(
+    fleets: Fleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what was committed while it was made."""
+    engine = fleets.open("a")
+    owner = fill(engine)
+    mirror = engine._copies.of(0).mirror
+    copy_to = mirror.inbox.copy_to
+
+    def meanwhile(folder: Path, position: int) -> int:
+        owner.commit([record("d-1", "later", 2)])
+        return copy_to(folder, position)
+
+    monkeypatch.setattr(mirror.inbox, "copy_to", meanwhile)
+    facts, _ = pack(mirror, tmp_path / "scratch")
+    assert facts.commits == owner.head.commits - 1
+
+
 @pytest.mark.parametrize("store", ["topic", "folder"])
 def test_another_machine_goes_on_from_a_base_copy(
     fleets: Fleets, store: str, tmp_path: Path

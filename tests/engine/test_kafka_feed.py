@@ -18,7 +18,7 @@ SECONDS = 20.0
 
 
 class Noted:
-    """A sink that is full whenever it has taken, until somebody has looked."""
+    """A sink. With `fills` it is full whenever it has taken, until somebody has looked."""
 
     def __init__(self, *, fills: bool = False) -> None:
         self.next_offset = 0
@@ -132,6 +132,22 @@ def test_an_end_that_was_told_to_nobody_is_told_again(
         assert ended.wait(SECONDS), "behind the record stands the mark of its transaction"
         sink.full, sink._fills = False, False
     assert feed.wait_until(place, 2, SECONDS)
+
+
+def test_who_leaves_and_comes_back_at_once_is_told_the_end_again(
+    kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the thread of the feed has noticed that anybody was away."""
+    sink = Noted()
+    write_transaction(kafka, place, b"one")
+    feed.follow(place, sink)
+    assert feed.wait_until(place, 2, SECONDS)
+    with monkeypatch.context() as busy:
+        busy.setattr(feed, "_see_who_follows", lambda: None)
+        feed.leave(place)
+        feed.follow(place, sink)
+    assert feed.wait_until(place, 2, SECONDS)
+    assert sink.values == [b"one"]
 
 
 class Failing:

@@ -41,7 +41,11 @@ class Bench:
 
     def joined(self) -> Membership:
         member = Membership(self.settings, self.inbox.topic, None, lambda: None)
-        wait_until(lambda: member.assigned() == {0}, 30.0, "a member has its partition")
+        wait_until(
+            lambda: member.assigned() == {0} and member.metadata() is not None,
+            30.0,
+            "a member has its partition",
+        )
         return member
 
     def writer(self) -> Writer:

@@ -138,6 +138,17 @@ class Site:
             places = [TopicPartition(topic, number) for number in range(partitions)]
             return [consumer.get_watermark_offsets(each, timeout=30)[1] for each in places]
 
+    def reading(self, topic: str) -> list[str]:
+        """The members of the group of readers that have partitions of a topic."""
+        group = f"{self.name}.sources"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        found = admin.describe_consumer_groups([group])[group].result(30)
+        return [
+            member.member_id
+            for member in found.members
+            if any(each.topic == topic for each in member.assignment.topic_partitions)
+        ]
+
     def wait_committed(self, *topics: str, partitions: int = 3) -> None:
         """Until everything that is in the topics is in the inboxes, and committed as read."""
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -45,6 +45,22 @@ def test_a_claim_that_failed_holds_nothing_back_from_others(kafka: str, tmp_path
         engine.close()
 
 
+def test_what_was_fenced_holds_nothing_back_from_others(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    with closing(
+        KafkaEngine(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
+    ) as engine:
+        wait_until(lambda: any(engine.assignments(None, 1)), 30.0, "it has the partition")
+        assert engine._membership is not None
+        assert engine._membership._held == {0}
+        engine._revoked.add(0)
+        monkeypatch.setattr(engine._copies.of(0), "is_near", lambda: False)
+        assert list(engine.assignments(None, 1)) == []
+        assert engine._membership._held == set()
+
+
 def test_partitions_that_cannot_be_given_back_do_not_end_it(
     kafka: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
+from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
 from holdfast.model.schema import Field, Schema
 from holdfast.model.types import TypeTree
+from holdfast.runtime.sourcing.declaring import Declaration
+from holdfast.runtime.sourcing.decoding import Decoder
 from holdfast.runtime.sourcing.quick import QUICK_BYTES_MAX, Quick
 from holdfast.runtime.untyped import Names
 
@@ -34,8 +40,7 @@ SCHEMAS = {
     5: schema("Typed", type="str"),
 }
 NAMES = Names("drones", lambda: SCHEMAS)
-EVENTS = {each.name: (number, each) for number, each in SCHEMAS.items()}
-QUICK = Quick(EVENTS, None)
+QUICK = Quick(SCHEMAS, None)
 
 
 def long_way(value: bytes) -> tuple[int, bytes] | None:
@@ -50,7 +55,7 @@ def long_way(value: bytes) -> tuple[int, bytes] | None:
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 plain = numbers | st.booleans() | st.text() | st.none() | st.lists(st.integers(), max_size=2)
-names = st.sampled_from([*EVENTS, "Unknown", ""])
+names = st.sampled_from([*(each.name for each in SCHEMAS.values()), "Unknown", ""])
 fields = st.sampled_from(["lat", "lon", "sure", "label", "step", "percent", "volts", "stops", "x"])
 events = st.builds(lambda name, rest: {**rest, "type": name}, names, st.dictionaries(fields, plain))
 positions = st.fixed_dictionaries(
@@ -63,6 +68,35 @@ positions = st.fixed_dictionaries(
         "step": st.integers() | st.just(1.0),
     }
 )
+
+
+class Arriving:
+    """A record, as the client library gives it."""
+
+    def __init__(self, key: str, event: str) -> None:
+        self.key = key.encode
+        self.value = lambda: json.dumps({"type": event, "x": 1}).encode()
+        self.timestamp = lambda: (1, 1_000)
+        self.topic, self.partition, self.offset = (lambda: "t"), (lambda: 0), (lambda: 7)
+        self.headers = lambda: None
+
+
+def test_both_ways_know_the_same_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer program has brought a new event, and another version of an old one."""
+    monkeypatch.setattr("holdfast.runtime.sourcing.decoding.REFRESH_SECONDS", 0.0)
+    known = {1: Schema("state", "Drone", ()), 2: schema("Position", x="float")}
+    catalog = SimpleNamespace(fleet="drones", schemas=lambda: dict(known))
+    decoder = Decoder(Declaration("t", "Drone"), cast(Engine, SimpleNamespace(catalog=catalog)))
+
+    def schemas_of(*records: tuple[str, str]) -> list[int]:
+        rows, rejected = decoder.decoded([cast(Message, Arriving(*each)) for each in records])
+        assert not rejected
+        return rows.schemas
+
+    assert schemas_of(("d-1", "Position"), ("d-1", "Position")) == [2, 2]
+    known[3] = schema("Position", {"defaults": {"y": 0.0}}, x="float", y="float")
+    known[4] = schema("Landed", x="float")
+    assert schemas_of(("d-1", "Landed"), ("d-1", "Position"), ("d-2", "Position")) == [4, 3, 3]
 
 
 @given(events | positions)
@@ -78,7 +112,7 @@ def test_plain_events_are_read_quickly(lat: float, step: int, label: str) -> Non
     event = {"lat": lat, "lon": 1, "sure": True, "label": label, "step": step}
     value = json.dumps({**event, "type": "Position"}).encode()
     assert QUICK.row(value) == long_way(value) is not None
-    assert Quick(EVENTS, "Position").row(json.dumps(event).encode()) == long_way(value)
+    assert Quick(SCHEMAS, "Position").row(json.dumps(event).encode()) == long_way(value)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +127,8 @@ def test_plain_events_are_read_quickly(lat: float, step: int, label: str) -> Non
         b'{"type": ""}',
         b'{"type": "Position", "lat": 1, "lon": 1, "sure": true, "label": "\xff", "step": 1}',
         b'{"type": "Nothing"} {}',
+        b'{"z": ' + b"[" * 2_000 + b"]" * 2_000 + b', "type": "Nothing"}',
+        b'{"type": ' + b"[" * 2_000,
         b"",
         b'{"type": "Nothing"}'.ljust(QUICK_BYTES_MAX + 1),
     ],

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.errors import UsageError
 from holdfast.model.schema import Field, Schema
-from holdfast.runtime.sending import check_source
+from holdfast.runtime.sending import FRAME_BYTES_MAX, check_source
+from holdfast.runtime.sourcing.batching import BYTES_PER_BATCH
 from holdfast.runtime.sourcing.declaring import TOPIC_LENGTH, Declaration, parse_source
 from holdfast.runtime.sourcing.protobuf import check_fields_of, reader_of
 
@@ -114,3 +116,10 @@ def test_a_message_that_can_never_be_the_event_is_refused(
         return
     with pytest.raises(UsageError, match=complaint):
         check_fields_of(declared, schema)
+
+
+def test_what_is_sent_at_once_fits_into_a_frame_however_long_it_becomes() -> None:
+    numbers = [1.0] * 1_000
+    text = ",".join("1" for _ in numbers)
+    growth = len(msgspec.msgpack.encode(numbers)) / len(text)
+    assert BYTES_PER_BATCH * growth < FRAME_BYTES_MAX

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from tests.cli.commands import holdfast, refused
 from tests.kafka.sourced import KEYS, Site, Telemetry, headers_of, kill_reader, reader_of
+from tests.kills.harness import wait_until
 
 ENGINES = ["sqlite", "kafka"]
 
@@ -176,9 +177,9 @@ def test_several_readers_share_the_partitions(site: Site) -> None:
     telemetry.produce(300)
     source = f"{topic}=Drone/Position"
     with site.run("kafka", source) as first, site.run("kafka", source) as second:
-        for _ in range(20):
-            telemetry.produce(100)
-            time.sleep(0.2)
+        telemetry.produce(2_000)
+        wait_until(lambda: len(site.reading(topic)) == 2, 60.0, "both have partitions of the topic")
+        telemetry.produce(2_000)
         first.stop()
         telemetry.produce(300)
         site.wait_committed(topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from holdfast import Action, Agent, CallFailed, Context, Event, Fleet, Live, on
@@ -123,8 +124,10 @@ def work(live: Live) -> None:
     live.settle(timeout=60.0)
     (first,) = (a for a in live.actions() if a.key == "t-6" and a.action == Moved(7))
     live.compensate(first.id, "wrong truck", timeout=30.0)
-    while live.state(Truck, "t-1").rang < 1:
-        pass
+    deadline = time.monotonic() + 30.0
+    while not live.state(Truck, "t-1").rang:
+        assert time.monotonic() < deadline, "its timer has not rung"
+        time.sleep(0.01)
     live.settle(timeout=60.0)
 
 

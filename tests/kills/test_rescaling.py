@@ -119,7 +119,7 @@ def test_rescalings_killed_at_any_moment() -> None:
         for _ in range(12):
             wanted = chance.choice([n for n in (1, 2, 3, 5) if n != len(moving.numbers())])
             process = moving.start_rescaling(wanted)
-            time.sleep(chance.uniform(0.4, 1.2))  # the interpreter starts, it folds, moves and ends
+            time.sleep(chance.uniform(0.1, 1.0))  # the interpreter starts, it folds, moves and ends
             process.kill()
             ends["done" if process.wait() == 0 else "killed"] += 1
             if chance.random() < 0.5:

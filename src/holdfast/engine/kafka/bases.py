@@ -36,6 +36,7 @@ from holdfast.errors import DamagedData
 
 PART_BYTES = 900_000  # of a record: brokers take a million unless told otherwise
 OBJECT_BYTES = 64 * 1024 * 1024
+PART_SECONDS = 30.0  # for one that has to travel far; less than the producer goes on trying
 LEVEL = 3
 
 
@@ -45,10 +46,8 @@ class BaseCopy(msgspec.Struct, frozen=True):
     number: int
     incarnation: str
     commits: int
-    position: int
     changelog: int
     inbox: int
-    parts: int
     size: int
     born: str = ""  # of the fleet it is for: under one prefix another may have been begun before
 
@@ -68,39 +67,34 @@ def pack(mirror: Mirror, scratch: Path) -> tuple[BaseCopy, bytes]:
     shutil.rmtree(scratch, ignore_errors=True)
     (scratch / "inbox").mkdir(parents=True)
     try:
-        head, changelog = _copy_state(mirror, scratch / "state.db")
-        offset = mirror.inbox.copy_to(scratch / "inbox", head)
+        commits, position, changelog = _copy_state(mirror, scratch / "state.db")
+        offset = mirror.inbox.copy_to(scratch / "inbox", position)
         packed = _tar(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    parts = -(-len(packed) // PART_BYTES)
-    commits = mirror.view.head().commits
-    facts = BaseCopy(
-        mirror.number, mirror.incarnation, commits, head, changelog, offset, parts, len(packed)
-    )
+    facts = BaseCopy(mirror.number, mirror.incarnation, commits, changelog, offset, len(packed))
     return facts, packed
 
 
 def pack_folder(folder: Path, number: int, incarnation: str) -> tuple[BaseCopy, bytes]:
     """A partition that begins with this."""
     packed = _tar(folder)
-    parts = -(-len(packed) // PART_BYTES)
-    return BaseCopy(number, incarnation, 0, 0, 0, 0, parts, len(packed)), packed
+    return BaseCopy(number, incarnation, 0, 0, 0, len(packed)), packed
 
 
-def _copy_state(mirror: Mirror, path: Path) -> tuple[int, int]:
-    """Position and place in the changelog, of the copy itself."""
+def _copy_state(mirror: Mirror, path: Path) -> tuple[int, int, int]:
+    """Commits, position and where the changelog goes on, of the copy itself."""
     source = open_existing(mirror.folder / "state.db", read_only=True)
     with explained(path):
         copy = apsw.Connection(str(path))
         with copy.backup("main", source, "main") as backup:
             backup.step(-1)
         source.close()
-        position = copy.execute("SELECT position FROM head").get
-        place = copy.execute("SELECT value FROM about WHERE name='changelog'").get
+        commits, position = copy.execute("SELECT commits, position FROM head").get
+        changelog = copy.execute("SELECT value FROM about WHERE name='changelog'").get
         copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         copy.close()
-    return int(position or 0), int(place or 0)
+    return int(commits), int(position), int(changelog or 0)
 
 
 def _tar(folder: Path) -> bytes:
@@ -125,7 +119,9 @@ def unpack(packed: bytes, folder: Path) -> None:
         ):
             archive.extractall(folder, filter="data")
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as error:
-        raise DamagedData(f"{folder}: the base copy cannot be read ({error})") from None
+        raise DamagedData(
+            f"{folder}: the base copy cannot be read ({error}): restore the fleet from a snapshot"
+        ) from None
 
 
 # ---------------------------------------------------------------- where they are
@@ -178,7 +174,7 @@ class TopicBases:
         name = f"{facts.commits}-{uuid.uuid4().hex[:12]}"
         for start in range(0, len(packed), PART_BYTES):
             part = packed[start : start + PART_BYTES]
-            self._appender.write(*place, part, [("base", name)], 60.0)
+            self._appender.write(*place, part, [("base", name)], PART_SECONDS)
         told = msgspec.json.encode(msgspec.structs.replace(facts, born=self._born))
         self._appender.write(*place, told, [("whole", name)])
 

@@ -23,7 +23,7 @@ from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 
 FORMAT = 1
-SECONDS = 15.0
+REFRESH_SECONDS = 15.0  # brokers answer within milliseconds, or a new leader is being chosen
 
 Write = Callable[[str, int, bytes], int]  # topic, partition, value -> offset
 
@@ -114,7 +114,9 @@ class KafkaCatalog:
     @property
     def founded(self) -> Founded | Planted:
         if self._founded is None:
-            raise UsageError(f"{self._settings.place}: no fleet here yet")
+            raise UsageError(
+                f"{self._settings.place}: no fleet here yet: start it with holdfast run"
+            )
         return self._founded
 
     @property
@@ -156,7 +158,7 @@ class KafkaCatalog:
     def refresh(self) -> None:
         """All that was written before this call is known after it."""
         end = self._feed.end(self._place)
-        if not self._feed.wait_until(self._place, end, SECONDS):
+        if not self._feed.wait_until(self._place, end, REFRESH_SECONDS):
             raise TimedOut(f"{self._settings.place}: the catalog could not be read: try again")
 
     def take(self, records: Sequence[Message]) -> None:

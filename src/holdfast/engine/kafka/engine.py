@@ -118,7 +118,7 @@ class KafkaEngine:
     def assignments(
         self, wanted: Sequence[int] | None, generation: int
     ) -> Iterator[Granted | Revoked]:
-        """Whoever is told to want a partition claims it; who was fenced never claims again."""
+        """With `wanted`, who was fenced never claims again; without, the group has the say."""
         self._check_open()
         if wanted is None:
             yield from self._assigned(generation)
@@ -139,6 +139,7 @@ class KafkaEngine:
             membership = self._join(first)
         for number in self._revoked & self._owned.keys():
             del self._owned[number]  # whoever folded it has been told
+            membership.let_go(number - first)
         self._revoked.clear()
         wanted = {first + index for index in membership.assigned()}
         for number in sorted(self._owned.keys() - wanted):
@@ -162,8 +163,7 @@ class KafkaEngine:
             return True
         copies = self._follow_all()
         complete = len(copies) == len(self.catalog.layout.numbers)
-        looks = [each.is_near() for each in copies]  # each of them looks again and again
-        near = complete and all(looks)
+        near = complete and all(each.is_near() for each in copies)
         late = time.monotonic() - self._opened > PREPARE_SECONDS
         self._waits_for_copies = not (near or late)
         return near or late

@@ -93,6 +93,7 @@ class Feed:
         self._waiting = threading.Lock()
         self._wanted = 0  # how many wait for the table, or have it
         self._changed = threading.Condition(threading.Lock())
+        self._lost_track = False  # of what the consumer has given
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="holdfast-feed", daemon=True)
         self._thread.start()
@@ -118,6 +119,7 @@ class Feed:
                 return
             self._sinks[place] = sink
             self._reached[place] = sink.next_offset
+            self._missed.add(place)  # the end, if it was read until a moment ago: it is told once
 
     def leave(self, place: Place) -> None:
         """Once this returns, the sink is not called any more."""
@@ -229,6 +231,8 @@ class Feed:
     def _run(self) -> None:
         while not self._stopping:
             try:
+                if self._lost_track:
+                    self._begin_again()
                 self._see_who_follows()
                 first = self._consumer.poll(POLL_SECONDS)
                 if first is not None:
@@ -236,7 +240,7 @@ class Feed:
                     self._serve([first, *self._consumer.consume(RECORDS_AT_ONCE, 0.0)])
             except KafkaException as trouble:
                 _log.warning("%s", explain(trouble.args[0], self._settings, "reading"))
-                self._begin_again()
+                self._lost_track = True
                 time.sleep(RETRY_SECONDS)
 
     def _begin_again(self) -> None:
@@ -244,6 +248,7 @@ class Feed:
         self._consumer.unassign()
         self._read.clear()
         self._missed.clear()
+        self._lost_track = False
 
     def _see_who_follows(self) -> None:
         """Bring the consumer in line with the table of sinks, each from where its sink is.
@@ -299,8 +304,6 @@ class Feed:
             self._note(place, end)
 
     def _give(self, place: Place, records: Sequence[Message]) -> None:
-        if not records:
-            return
         while self._wanted:
             time.sleep(STEP_BACK_SECONDS)
         with self._serving:
@@ -343,11 +346,13 @@ class Feed:
             with self._serving:
                 if (sink := self._sinks.get(place)) is not None:
                     self._rest(place, gone(place, sink.next_offset))
-        elif is_refusal(error) and place in self._sinks:
-            with self._serving:
-                self._rest(place, explain(error, self._settings, f"reading {place.topic}"))
-        else:
-            _log.warning("%s", explain(error, self._settings, f"reading {place.topic}"))
+            return
+        trouble = explain(error, self._settings, f"reading {place.topic}")
+        with self._serving:
+            if is_refusal(error) and place in self._sinks:
+                self._rest(place, trouble)
+                return
+        _log.warning("%s", trouble)
 
     def _check_open(self) -> None:
         if self._stopping:
@@ -368,5 +373,6 @@ class Feed:
 def gone(place: Place, offset: int) -> DamagedData:
     return DamagedData(
         f"{place.topic}, partition {place.partition}: records from {offset} on are gone, and "
-        "nothing else has them: its retention is too short for how rarely base copies are made"
+        "nothing else has them: restore the fleet from a snapshot, and give it a longer "
+        "retain_seconds or a shorter base_seconds"
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.mirror import Mirror
-from holdfast.engine.kafka.nearing import Nearing
+from holdfast.engine.kafka.nearing import is_near
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import Writer
 from holdfast.errors import DamagedData, TimedOut, TryAgain
@@ -40,7 +40,6 @@ class Following:
         self._settings = settings
         self._written = written
         self._feed = feed
-        self._nearing = Nearing()
         if self._begins_too_late():
             mirror.begin_again()
         self._check_end(inbox, mirror.inbox_sink.next_offset)
@@ -149,14 +148,7 @@ class Following:
     def is_near(self) -> bool:
         places = [each for each in (self.inbox, self.changelog) if self._feed.follows(each)]
         try:
-            reached = {place: self._feed.reached(place) for place in places}
-            ends = {place: self._feed.end(place) for place in places}
+            return is_near(self._feed, places)
         except TryAgain as trouble:
             _log.warning("partition %d is not looked at yet: %s", self.mirror.number, trouble)
             return False
-        return self._nearing.is_near(time.monotonic(), ends, reached)
-
-    def close(self) -> None:
-        self._feed.leave(self.inbox)
-        self._feed.leave(self.changelog)
-        self.mirror.close()

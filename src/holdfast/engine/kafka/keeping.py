@@ -33,17 +33,15 @@ class BaseKeeper:
         unpack(found[1], folder)
         return True
 
-    def look(self, following: Following) -> bool:
+    def look(self, following: Following) -> None:
         """For the owner, now and then: make a base copy if it is time for one."""
         mirror = following.mirror
         commits, now = mirror.view.head().commits, time.monotonic()
         before, since = self._made.setdefault(mirror.number, (commits, now))
         new = commits - before
         due = now - since >= self._settings.base_seconds and new >= COMMITS_LEAST
-        if not due and new < COMMITS_MAX:
-            return False
-        self.make(following)
-        return True
+        if due or new >= COMMITS_MAX:
+            self.make(following)
 
     def make(self, following: Following) -> None:
         """1 copy, 2 keep it durably, 3 delete what is before it and past retention."""

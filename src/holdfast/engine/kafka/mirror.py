@@ -32,7 +32,7 @@ from holdfast.engine.sqlite.files import publish, wal_bytes
 from holdfast.engine.sqlite.standing import begin_state
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock
-from holdfast.errors import ClockJumped, DamagedData, NewerFormat
+from holdfast.errors import ClockJumped, DamagedData, HoldfastError, NewerFormat
 
 WAITING_ENTRIES_MAX = 256  # commits whose events have not been read from the inbox yet
 POSITIONS_KNOWN_MAX = 65_536
@@ -136,7 +136,12 @@ class Mirror:
         portion: list[Arrived] = []
         size = 0
         for record in records:
-            arrived = self._unpacked(record)
+            try:
+                arrived = self._unpacked(record)
+            except HoldfastError:
+                if portion:  # they need not wait for who waits here
+                    yield portion
+                raise
             more = sum(len(each.encoded) for each in arrived)
             if portion and size + more > self._limits.segment_bytes:
                 yield portion

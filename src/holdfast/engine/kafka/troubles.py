@@ -205,7 +205,10 @@ def explain(error: KafkaError, settings: KafkaSettings, doing: str) -> HoldfastE
             "made by who may (docs/kafka.md lists them)"
         )
     if code == KafkaError._QUEUE_FULL:
-        return Busy(f"{place}: {doing}: more waits to be sent than memory is set aside for")
+        return Busy(
+            f"{place}: {doing}: more waits to be sent than memory is set aside for: send less at "
+            "once"
+        )
     if code == KafkaError._ALL_BROKERS_DOWN:
         return Unreachable(
             f"{place}: {doing}: the brokers end every connection at once: are they up, and does "

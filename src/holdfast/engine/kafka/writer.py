@@ -20,7 +20,7 @@ from holdfast.engine.kafka.owners import Notice
 from holdfast.engine.kafka.records import Entry, Header, pack_entry, pack_messages
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
 from holdfast.engine.kafka.troubles import FENCED, client_log, explain, is_refusal
-from holdfast.errors import HoldfastError, Unreachable
+from holdfast.errors import Busy, HoldfastError, Unreachable
 from holdfast.stepping.commit import Outgoing
 
 INIT_SECONDS = 15.0
@@ -168,7 +168,10 @@ class Writer:
         except KafkaException as trouble:
             raise self._judged(trouble.args[0]) from None
         except BufferError:
-            full = Unreachable(f"{self._settings.place}: a commit does not fit into memory")
+            full = Busy(
+                f"{self._settings.place}: more waits to be sent than memory is set aside for: if "
+                "this stays so, raise queue.buffering.max.kbytes in the engine URL"
+            )
             raise Lost(full) from None
         return written[-1] + 1 if written else 0
 
@@ -224,11 +227,10 @@ class Writer:
             return Overtaken(error.str())
         moving = error.code() in _MOVING
         trouble = explain(error, self._settings, "committing")
-        if (moving or is_refusal(error)) and self._is_aborted() and moving:
-            return Moving(error.str())
-        return Lost(trouble)
+        aborted = (moving or is_refusal(error)) and self._abort()
+        return Moving(error.str()) if moving and aborted else Lost(trouble)
 
-    def _is_aborted(self) -> bool:
+    def _abort(self) -> bool:
         """So that what waits behind this transaction need not wait for our successor."""
         try:
             self._producer.abort_transaction(self._seconds)

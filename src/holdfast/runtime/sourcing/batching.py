@@ -17,7 +17,8 @@ RECORDS_PER_READ = 8_192
 # From the first to the last of a batch, gaps and all. What may have to be repeated is one batch,
 # and the dedupe knows four times as many.
 OFFSETS_PER_BATCH = WINDOW // 4
-BYTES_PER_BATCH = 16 * 1024 * 1024
+# A list of digits becomes 4.5 times as long: still less than a frame may have.
+BYTES_PER_BATCH = 8 * 1024 * 1024
 
 Place = tuple[str, int]
 

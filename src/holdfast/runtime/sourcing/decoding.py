@@ -40,6 +40,7 @@ class Decoder:
         self._catalog = engine.catalog
         self._values = _values_of(declared)
         self._loaded: tuple[float, dict[int, Schema]] | None = None
+        self._quick: Quick | None = None
         self._keys: dict[str | bytes | None, str] = {}  # those that were checked
         self._renew()
         self._names.check_agent(declared.agent)
@@ -92,15 +93,13 @@ class Decoder:
         self._renewed = time.monotonic()
         self._loaded = None
         self._names = Names(self._catalog.fleet, self._schemas)
-        self._quick: Quick | None = None
-        if self._declared.format == "json":
-            events = {name: self._names.event(name) for name in self._names.of_kind("event")}
-            self._quick = Quick(events, self._declared.event)
 
     def _schemas(self) -> dict[int, Schema]:
         """Read once in a while only: with every record a producer may name an unknown class."""
         if self._loaded is None or time.monotonic() - self._loaded[0] > REFRESH_SECONDS:
             self._loaded = (time.monotonic(), self._catalog.schemas())
+            if self._declared.format == "json":  # so that both ways know the same
+                self._quick = Quick(self._loaded[1], self._declared.event)
         return self._loaded[1]
 
     def _row(self, record: Record) -> Row:

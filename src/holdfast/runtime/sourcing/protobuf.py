@@ -52,7 +52,7 @@ def _class_of(file: str, message: str) -> Any:
         pools = import_module("google.protobuf.descriptor_pool")
         factory = import_module("google.protobuf.message_factory")
     except ModuleNotFoundError:
-        raise UsageError(":protobuf needs its library: pip install 'protobuf>=6.31'") from None
+        raise UsageError(":protobuf needs its library: pip install 'holdfast[protobuf]'") from None
     try:
         found = descriptors.FileDescriptorSet.FromString(Path(file).read_bytes())
         pool = pools.DescriptorPool()

@@ -140,7 +140,10 @@ class SourceReader:
 
     def _fails(self, error: KafkaError) -> None:
         if error.code() in _GONE:
-            raise Missing(f"{self._settings.place}: a source topic is gone ({error.str()})")
+            raise Missing(
+                f"{self._settings.place}: a source topic is gone ({error.str()}): make it again, "
+                "or take it out of --source"
+            )
         trouble = explain(error, self._settings, "reading source topics")
         if is_refusal(error):
             raise trouble
