@@ -64,8 +64,6 @@ FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.FENCED_INSTANCE_ID,
 }
-
-
 _NO_ANSWER = {
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
@@ -73,6 +71,76 @@ _NO_ANSWER = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
 }
+
+# What becomes of codes that need no closer look: {} is the place.
+_TOLD: tuple[tuple[set[int], type[HoldfastError], str], ...] = (
+    (
+        _WRONG_PASSWORD,
+        AccessDenied,
+        "{}: the brokers refuse our credentials ({plain}): check user, password, sasl.mechanism "
+        "and security.protocol",
+    ),
+    (
+        {KafkaError._SSL},
+        AccessDenied,
+        "{}: no encrypted connection ({plain}): check ssl.ca.location and security.protocol",
+    ),
+    (
+        _TOO_LARGE,
+        UsageError,
+        "{}: {doing}: a record is larger than the topic takes: send less at once, or raise "
+        "max.message.bytes of the topic",
+    ),
+    (
+        _TOO_OLD,
+        UsageError,
+        "{}: the brokers are too old for {doing} ({plain}): Kafka 2.5 is the oldest that works, "
+        "4.x is what we test",
+    ),
+    (
+        _STRANGERS,
+        UsageError,
+        "{}: {doing}: it has members that are no workers of this fleet: stop them, or give another "
+        "prefix, as in kafka://{brokers}/PREFIX",
+    ),
+    (
+        _UNKNOWN,
+        Missing,
+        "{}: {doing}: a topic of this fleet is gone: restore it, or the fleet from a snapshot",
+    ),
+    (
+        {KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND},
+        Unreachable,
+        "{}: {doing}: too few brokers are in step (min.insync.replicas): start them",
+    ),
+    (
+        {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_CONFIG},
+        UsageError,
+        "{}: {doing}: {plain}: start more brokers, or give another ?replication=",
+    ),
+    (
+        {KafkaError.POLICY_VIOLATION},
+        UsageError,
+        "{}: {doing}: the brokers' policy forbids it ({plain}): have the topics made by who may "
+        "(docs/kafka.md lists them)",
+    ),
+    (
+        {KafkaError._QUEUE_FULL},
+        Busy,
+        "{}: {doing}: more waits to be sent than memory is set aside for: send less at once",
+    ),
+    (
+        {KafkaError._ALL_BROKERS_DOWN},
+        Unreachable,
+        "{}: {doing}: the brokers end every connection at once: are they up, and does this port "
+        "want TLS or a password (kafka://user:password@…, security.protocol)?",
+    ),
+    (
+        {KafkaError._RESOLVE},
+        Unreachable,
+        "{}: {doing}: {plain}: check the names of the hosts",
+    ),
+)
 
 
 def admin_of(settings: KafkaSettings) -> AdminClient:
@@ -161,61 +229,10 @@ def explain(error: KafkaError, settings: KafkaSettings, doing: str) -> HoldfastE
             f"{place}: {doing}: {_plain(error)}: check the address of the service for tokens, the "
             "client id and its secret (sasl.oauthbearer.…)"
         )
-    if code in _WRONG_PASSWORD:
-        return AccessDenied(
-            f"{place}: the brokers refuse our credentials ({_plain(error)}): check user, password, "
-            "sasl.mechanism and security.protocol"
-        )
-    if code == KafkaError._SSL:
-        return AccessDenied(
-            f"{place}: no encrypted connection ({_plain(error)}): check ssl.ca.location and "
-            "security.protocol"
-        )
-    if code in _TOO_LARGE:
-        return UsageError(
-            f"{place}: {doing}: a record is larger than the topic takes: send less at once, or "
-            "raise max.message.bytes of the topic"
-        )
-    if code in _TOO_OLD:
-        return UsageError(
-            f"{place}: the brokers are too old for {doing} ({error.str()}): Kafka 2.5 is the "
-            "oldest that works, 4.x is what we test"
-        )
-    if code in _STRANGERS:
-        return UsageError(
-            f"{place}: {doing}: it has members that are no workers of this fleet: stop them, or "
-            f"give another prefix, as in kafka://{settings.bootstrap}/PREFIX"
-        )
-    if code in _UNKNOWN:
-        return Missing(f"{place}: {doing}: a topic of this fleet is gone: restore it")
-    if (
-        code == KafkaError.NOT_ENOUGH_REPLICAS
-        or code == KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    ):
-        return Unreachable(
-            f"{place}: {doing}: too few brokers are in step (min.insync.replicas): start them"
-        )
-    if code in (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_CONFIG):
-        return UsageError(
-            f"{place}: {doing}: {_plain(error)}: start more brokers, or give another ?replication="
-        )
-    if code == KafkaError.POLICY_VIOLATION:
-        return UsageError(
-            f"{place}: {doing}: the brokers' policy forbids it ({_plain(error)}): have the topics "
-            "made by who may (docs/kafka.md lists them)"
-        )
-    if code == KafkaError._QUEUE_FULL:
-        return Busy(
-            f"{place}: {doing}: more waits to be sent than memory is set aside for: send less at "
-            "once"
-        )
-    if code == KafkaError._ALL_BROKERS_DOWN:
-        return Unreachable(
-            f"{place}: {doing}: the brokers end every connection at once: are they up, and does "
-            "this port want TLS or a password (kafka://user:password@…, security.protocol)?"
-        )
-    if code == KafkaError._RESOLVE:
-        return Unreachable(f"{place}: {doing}: {_plain(error)}: check the names of the hosts")
+    for codes, kind, text in _TOLD:
+        if code in codes:
+            plain = _plain(error)
+            return kind(text.format(place, doing=doing, plain=plain, brokers=settings.bootstrap))
     reason = _complaint(settings)
     why = f" ({_plain(reason)})" if reason is not None and reason is not error else ""
     return Unreachable(f"{place}: {doing}: {_plain(error)}{why}: are the brokers up?")
