@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from typing import NamedTuple
@@ -15,8 +14,6 @@ from holdfast.engine.kafka.troubles import client_log, explain, unanswered
 from holdfast.errors import Busy, HoldfastError, UsageError
 
 POLL_SECONDS = 0.1
-LOOK_SECONDS = 0.5
-_log = logging.getLogger("holdfast.engine")
 _ENDED = {KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
@@ -55,12 +52,12 @@ class Appender:
         self._thread = threading.Thread(target=self._poll, name="holdfast-appender", daemon=True)
         self._thread.start()
 
-    def _ready(self, topic: str) -> Producer:
+    def _ready(self) -> Producer:
         with self._lock:
             if self._closed:
                 raise UsageError(f"{self._settings.place}: this handle is closed: open another")
             if self._producer is None:
-                new = Producer(
+                self._producer = Producer(
                     {
                         **self._settings.common(),
                         "enable.idempotence": True,
@@ -72,18 +69,7 @@ class Appender:
                         "logger": client_log,
                     }
                 )
-                self._look_around(new, topic)
-                self._producer = new
             return self._producer
-
-    def _look_around(self, producer: Producer, topic: str) -> None:
-        """A producer that has asked twice knows brokers and topic; else its first write takes half
-        a second. Brokers that do not answer yet are the trouble of that write."""
-        try:
-            for _ in range(2):
-                producer.list_topics(topic, timeout=LOOK_SECONDS)
-        except KafkaException as trouble:
-            _log.debug("%s", explain(trouble.args[0], self._settings, "beginning to write"))
 
     def _poll(self) -> None:
         while not self._closed:
@@ -117,7 +103,7 @@ class Appender:
         """Returns when the record is durable. After anything else it may be there or not."""
         delivery = _Delivery()
         doing = f"appending to {topic}"
-        producer = self._ready(topic)
+        producer = self._ready()
         try:
             producer.produce(
                 topic,
