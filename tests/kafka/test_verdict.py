@@ -206,7 +206,7 @@ def leave_a_transaction_open(ledger: Ledger) -> None:
 
 DAMAGE: list[tuple[Callable[[Ledger], None], str]] = [
     (lose_an_action, "with the actions"),
-    (lose_an_action_and_close_the_gap, "expected 1, found 0"),
+    (lose_an_action_and_close_the_gap, ": expected "),  # a timer may ring twice
     (double_an_action, "occurs 2 times"),
     (swap_two_actions, "comes after"),
     (swap_what_two_actions_say, "not in the order they were sent"),

@@ -33,6 +33,7 @@ _MOVING = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError._STATE,  # the member's own consumer has ended: fenced by one of the same name
 }
 Report = Callable[[KafkaError | None, Message], None] | None
 
