@@ -9,10 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from holdfast.engine.kafka import owning
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.errors import Busy, DiskFull
+from holdfast.errors import Busy, DiskFull, Fenced, Unreachable
 from holdfast.testing.conformance import FLEET
 from holdfast.testing.conformance.workbench import Owner, append, numbered, record
 
@@ -67,3 +69,45 @@ def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(
     with closing(opened("south")) as south:
         assert south.view(0).record("Drone", "d-1") == large, "the topic has it"
     assert engine.view(0).record("Drone", "d-1") == large
+
+
+class Stumbles:
+    """A producer whose coordinator fails inside, as it does if another writer begins just then."""
+
+    def __init__(self, producer: Producer, before: Callable[[], object]) -> None:
+        self._producer = producer
+        self._before = before
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, seconds: float) -> None:
+        self._before()
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN))
+
+
+def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(
+    opened: Callable[[str], KafkaEngine],
+) -> None:
+    north, south = opened("north"), opened("south")
+    old = Owner.of(north)
+    writer = north._owned[0]._writer
+    writer._producer = Stumbles(writer._producer, lambda: Owner.of(south))  # type: ignore[assignment]
+    with pytest.raises(Fenced):
+        old.commit([record("d-1", "from the north")])
+    assert south.view(0).record("Drone", "d-1") is None
+
+
+def test_a_coordinator_that_stumbles_alone_is_tried_again(
+    opened: Callable[[str], KafkaEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owning, "SUCCESSOR_SECONDS", 0.2)
+    engine = opened("north")
+    owner = Owner.of(engine)
+    writer = engine._owned[0]._writer
+    writer._producer = Stumbles(writer._producer, lambda: None)  # type: ignore[assignment]
+    written = record("d-1", "x")
+    with pytest.raises(Unreachable, match="committing"):
+        owner.commit([written])
+    owner.commit([written])
+    assert engine.view(0).record("Drone", "d-1") == written

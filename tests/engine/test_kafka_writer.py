@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from holdfast.engine.deaths import Deaths
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.membership import Membership
+from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.reading import read_all
 from holdfast.engine.kafka.records import Claimed
 from holdfast.engine.kafka.settings import KafkaSettings
@@ -39,8 +40,8 @@ class Bench:
             cluster.create_topic(place.topic)
         self.offsets = [TopicPartition(*self.inbox, 7)]
 
-    def joined(self) -> Membership:
-        member = Membership(self.settings, self.inbox.topic, None, lambda: None)
+    def joined(self, name: MemberName | None = None) -> Membership:
+        member = Membership(self.settings, self.inbox.topic, name, lambda: None)
         wait_until(
             lambda: member.assigned() == {0} and member.metadata() is not None,
             30.0,
@@ -91,6 +92,23 @@ def test_a_group_that_has_moved_on_costs_nothing_but_its_offsets(bench: Bench) -
             writer.write(entry(1), offsets=bench.offsets, group=before)
         writer.write(entry(1))
         writer.abandon()
+    assert bench.entries() == 1
+
+
+def test_one_of_the_same_name_costs_nothing_but_the_offsets(bench: Bench, tmp_path: Path) -> None:
+    """Who is in the group does not decide who owns the partition."""
+
+    def named(machine: str) -> Membership:
+        return bench.joined(MemberName(tmp_path / machine, "w0", bench.settings.session_seconds))
+
+    with closing(named("north")) as member:
+        before = member.metadata()
+        with closing(named("south")):
+            writer = bench.writer()
+            with pytest.raises(Moving):
+                writer.write(entry(1), offsets=bench.offsets, group=before)
+            writer.write(entry(1))
+            writer.abandon()
     assert bench.entries() == 1
 
 

@@ -18,7 +18,7 @@ from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Claim
 from holdfast.engine.urls import open_engine
-from holdfast.errors import Unreachable
+from holdfast.errors import Busy, Unreachable
 from tests.kills.harness import wait_until
 
 
@@ -80,6 +80,29 @@ def test_partitions_that_cannot_be_given_back_do_not_end_it(
         assert member.assigned() == {0, 1}
     finally:
         member.close()
+
+
+def test_who_is_fenced_by_one_of_its_name_starts_anew(kafka: str, tmp_path: Path) -> None:
+    """It is no member any more, and would wait for partitions for ever."""
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    settings = KafkaSettings(kafka, prefix, cache=tmp_path)
+    open_fleet(settings, "delivery", 1).close()
+
+    def joined(note: str) -> Membership:
+        name = MemberName(tmp_path / note, "w0", settings.session_seconds)
+        return Membership(settings, f"{prefix}.inbox.0", name, lambda: None)
+
+    def is_told() -> bool:
+        try:
+            first.assigned()
+        except Busy as trouble:
+            return "starts anew" in str(trouble)
+        return False
+
+    with closing(joined("a")) as first:
+        wait_until(lambda: first.assigned() == {0}, 30.0, "it has its partition")
+        with closing(joined("b")):
+            wait_until(is_told, 30.0, "the first one knows that it is out")
 
 
 class Closing:

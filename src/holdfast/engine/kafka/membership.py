@@ -28,6 +28,8 @@ RELEASE_SECONDS = 30.0
 HEARTBEAT_MILLISECONDS = 300
 JOIN_SECONDS = 5.0  # so long after it joined, who has got nothing gets nothing
 SETTLED_SECONDS = 10.0  # so long after partitions were given away, others have them
+# It comes as a record too, and then the library does not mark it as fatal.
+_ENDS = {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
 
 _log = logging.getLogger("holdfast.engine")
 
@@ -164,14 +166,13 @@ class Membership:
 
     def _complain(self, error: KafkaError) -> None:
         trouble = explain(error, self._settings, "joining the group of workers")
-        if error.fatal():
-            with self._lock:
-                self._failure = Busy(
-                    f"{self._settings.place}: another worker has our name in the group "
-                    f"({error.str()}): this one starts anew"
-                )
-            self._changed()
-        elif is_refusal(error):
+        is_out = error.fatal() or error.code() in _ENDS
+        if is_out:
+            trouble = Busy(
+                f"{self._settings.place}: another worker has our name in the group "
+                f"({error.str()}): this one starts anew"
+            )
+        if is_out or is_refusal(error):
             with self._lock:
                 self._failure = trouble
             self._changed()

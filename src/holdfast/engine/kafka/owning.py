@@ -136,6 +136,8 @@ class Ownership:
             self._await_successor()
             return
         except Lost as lost:
+            if lost.stumbled:
+                self._await_successor()
             raise lost.trouble from None
         self._following.changelog_end = end
         self._uncertain = False

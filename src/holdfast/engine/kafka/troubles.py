@@ -62,7 +62,6 @@ FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.FENCED_INSTANCE_ID,
 }
 _NO_ANSWER = {
     KafkaError._TRANSPORT,

@@ -33,7 +33,8 @@ _MOVING = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError._STATE,  # the member's own consumer has ended: fenced by one of the same name
+    KafkaError.FENCED_INSTANCE_ID,  # the membership learns it too, and then this worker starts anew
+    KafkaError._STATE,  # the transaction had failed before they were sent: ending it tells more
 }
 Report = Callable[[KafkaError | None, Message], None] | None
 
@@ -47,11 +48,16 @@ class Moving(Exception):
 
 
 class Lost(Exception):
-    """The outcome is not known. Open another writer, then read the changelog."""
+    """The outcome is not known. Open another writer, then read the changelog.
 
-    def __init__(self, trouble: HoldfastError) -> None:
+    `stumbled`: the coordinator has answered that it does not know what happened to it. So it does
+    where somebody else opens a writer at the wrong moment.
+    """
+
+    def __init__(self, trouble: HoldfastError, *, stumbled: bool = False) -> None:
         super().__init__(str(trouble))
         self.trouble = trouble
+        self.stumbled = stumbled
 
 
 class Writer:
@@ -229,7 +235,9 @@ class Writer:
         moving = error.code() in _MOVING
         trouble = explain(error, self._settings, "committing")
         aborted = (moving or is_refusal(error)) and self._abort()
-        return Moving(error.str()) if moving and aborted else Lost(trouble)
+        if moving and aborted:
+            return Moving(error.str())
+        return Lost(trouble, stumbled=error.code() == KafkaError.UNKNOWN)
 
     def _abort(self) -> bool:
         """So that what waits behind this transaction need not wait for our successor."""
