@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -77,16 +77,22 @@ def told_when(feed: Feed, name: str, monkeypatch: pytest.MonkeyPatch) -> threadi
     return made
 
 
+@contextmanager
+def while_busy(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Its thread does not notice who comes and goes."""
+    with monkeypatch.context() as busy:
+        busy.setattr(feed, "_see_who_follows", lambda: None)
+        yield busy
+
+
 def test_what_comes_while_nobody_follows_is_read_by_who_comes_back_at_once(
     kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the thread of the feed has noticed that anybody was away."""
     sink = Noted()
     write(kafka, place, b"before")
     feed.follow(place, sink)
     assert feed.wait_until(place, 1, SECONDS)
-    with monkeypatch.context() as busy:
-        busy.setattr(feed, "_see_who_follows", lambda: None)
+    with while_busy(feed, monkeypatch) as busy:
         feed.leave(place)
         dropped = told_when(feed, "_give", busy)
         write(kafka, place, b"while away")
@@ -125,8 +131,7 @@ def test_an_end_that_was_told_to_nobody_is_told_again(
         if offset == 2:
             ended.set()
 
-    with monkeypatch.context() as busy:
-        busy.setattr(feed, "_see_who_follows", lambda: None)
+    with while_busy(feed, monkeypatch) as busy:
         busy.setattr(feed, "_note", noted)
         write_transaction(kafka, place, b"one")
         assert ended.wait(SECONDS), "behind the record stands the mark of its transaction"
@@ -137,13 +142,11 @@ def test_an_end_that_was_told_to_nobody_is_told_again(
 def test_who_leaves_and_comes_back_at_once_is_told_the_end_again(
     kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the thread of the feed has noticed that anybody was away."""
     sink = Noted()
     write_transaction(kafka, place, b"one")
     feed.follow(place, sink)
     assert feed.wait_until(place, 2, SECONDS)
-    with monkeypatch.context() as busy:
-        busy.setattr(feed, "_see_who_follows", lambda: None)
+    with while_busy(feed, monkeypatch):
         feed.leave(place)
         feed.follow(place, sink)
     assert feed.wait_until(place, 2, SECONDS)

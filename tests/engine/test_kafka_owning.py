@@ -3,41 +3,22 @@ more nor less than the topics say."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from holdfast.engine.kafka import owning
-from holdfast.engine.kafka.engine import KafkaEngine
-from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.errors import Busy, DiskFull, Fenced, Unreachable
-from holdfast.testing.conformance import FLEET
 from holdfast.testing.conformance.workbench import Owner, append, numbered, record
-
-
-@pytest.fixture
-def opened(kafka: str, tmp_path: Path) -> Iterator[Callable[[str], KafkaEngine]]:
-    """An engine on a machine of this name, of a fleet with one partition."""
-    prefix, engines = f"own-{uuid.uuid4().hex[:8]}", list[KafkaEngine]()
-
-    def on(machine: str) -> KafkaEngine:
-        settings = KafkaSettings(kafka, prefix, cache=tmp_path / machine)
-        engines.append(KafkaEngine(settings, FLEET, 1))
-        return engines[-1]
-
-    yield on
-    for engine in engines:
-        engine.close()
+from tests.engine.sites import Site
 
 
 def test_after_a_claim_that_failed_at_its_end_it_follows(
-    opened: Callable[[str], KafkaEngine], monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    north, south = opened("north"), opened("south")
+    north, south = site.open("north", partitions=1), site.open("south", partitions=1)
     append(north, numbered("gcs", [1, 2]))
 
     def fails(number: int, *, closed: bool) -> None:
@@ -53,10 +34,8 @@ def test_after_a_claim_that_failed_at_its_end_it_follows(
     assert Owner.of(north).head == elsewhere.head
 
 
-def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(
-    opened: Callable[[str], KafkaEngine],
-) -> None:
-    engine = opened("north")
+def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(site: Site) -> None:
+    engine = site.open("north", partitions=1)
     append(engine, numbered("gcs", [1]))
     owner = Owner.of(engine)
     state = engine._copies.of(0).mirror.state._connection
@@ -66,7 +45,7 @@ def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(
         owner.commit([large], events=1)
     state.pragma("max_page_count", 1_000_000)
     engine._owned.pop(0).release()
-    with closing(opened("south")) as south:
+    with closing(site.open("south", partitions=1)) as south:
         assert south.view(0).record("Drone", "d-1") == large, "the topic has it"
     assert engine.view(0).record("Drone", "d-1") == large
 
@@ -86,10 +65,8 @@ class Stumbles:
         raise KafkaException(KafkaError(KafkaError.UNKNOWN))
 
 
-def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(
-    opened: Callable[[str], KafkaEngine],
-) -> None:
-    north, south = opened("north"), opened("south")
+def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(site: Site) -> None:
+    north, south = site.open("north", partitions=1), site.open("south", partitions=1)
     old = Owner.of(north)
     writer = north._owned[0]._writer
     writer._producer = Stumbles(writer._producer, lambda: Owner.of(south))  # type: ignore[assignment]
@@ -99,10 +76,10 @@ def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(
 
 
 def test_a_coordinator_that_stumbles_alone_is_tried_again(
-    opened: Callable[[str], KafkaEngine], monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owning, "SUCCESSOR_SECONDS", 0.2)
-    engine = opened("north")
+    engine = site.open("north", partitions=1)
     owner = Owner.of(engine)
     writer = engine._owned[0]._writer
     writer._producer = Stumbles(writer._producer, lambda: None)  # type: ignore[assignment]

@@ -1,0 +1,5 @@
+"""What tests of engines share."""
+
+from tests.engine.sites import site
+
+__all__ = ["site"]
