@@ -154,14 +154,21 @@ def test_who_leaves_and_comes_back_at_once_is_told_the_end_again(
 
 
 class Failing:
-    """A consumer that fails once, in the middle of a batch."""
+    """A consumer that fails in the middle of a batch, and once more where it begins again."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.failed = threading.Event()
+        self.failed_again = threading.Event()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._consumer, name)
+
+    def unassign(self) -> None:
+        if not self.failed_again.is_set():
+            self.failed_again.set()
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        self._consumer.unassign()
 
     def consume(self, count: int, seconds: float) -> list[Message]:
         if not self.failed.is_set():
@@ -181,9 +188,20 @@ def test_nothing_of_a_batch_is_lost_when_the_client_library_fails(
     with monkeypatch.context() as context:
         context.setattr(feed, "_consumer", failing)
         write(kafka, place, *(b"%d" % number for number in range(5)))
-        assert failing.failed.wait(SECONDS)
+        assert failing.failed_again.wait(SECONDS)
         assert feed.wait_until(place, feed.end(place), SECONDS)
     assert sink.values == [b"before", *(b"%d" % number for number in range(5))]
+
+
+def test_an_error_of_a_topic_that_was_left_does_not_end_it(
+    kafka: str, place: Place, feed: Feed
+) -> None:
+    for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        feed._note_error(place, KafkaError(code))
+    sink = Noted()
+    write(kafka, place, b"after")
+    feed.follow(place, sink)
+    assert feed.wait_until(place, 1, SECONDS)
 
 
 class Gated(Noted):

@@ -44,7 +44,7 @@ def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(site
     with pytest.raises(DiskFull):
         owner.commit([large], events=1)
     state.pragma("max_page_count", 1_000_000)
-    engine._owned.pop(0).release()
+    engine._holdings.release(0)
     with closing(site.open("south", partitions=1)) as south:
         assert south.view(0).record("Drone", "d-1") == large, "the topic has it"
     assert engine.view(0).record("Drone", "d-1") == large
@@ -68,7 +68,7 @@ class Stumbles:
 def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(site: Site) -> None:
     north, south = site.open("north", partitions=1), site.open("south", partitions=1)
     old = Owner.of(north)
-    writer = north._owned[0]._writer
+    writer = north._holdings._owned[0]._writer
     writer._producer = Stumbles(writer._producer, lambda: Owner.of(south))  # type: ignore[assignment]
     with pytest.raises(Fenced):
         old.commit([record("d-1", "from the north")])
@@ -81,7 +81,7 @@ def test_a_coordinator_that_stumbles_alone_is_tried_again(
     monkeypatch.setattr(owning, "SUCCESSOR_SECONDS", 0.2)
     engine = site.open("north", partitions=1)
     owner = Owner.of(engine)
-    writer = engine._owned[0]._writer
+    writer = engine._holdings._owned[0]._writer
     writer._producer = Stumbles(writer._producer, lambda: None)  # type: ignore[assignment]
     written = record("d-1", "x")
     with pytest.raises(Unreachable, match="committing"):

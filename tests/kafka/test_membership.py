@@ -22,27 +22,26 @@ from holdfast.errors import Busy, Unreachable
 from tests.kills.harness import wait_until
 
 
-class Hindered(KafkaEngine):
-    """Brokers are away just when it claims."""
-
-    def _claim(self, number: int, generation: int) -> Claim:
-        raise Unreachable("no brokers")
-
-
-def test_a_claim_that_failed_holds_nothing_back_from_others(kafka: str, tmp_path: Path) -> None:
+def test_a_claim_that_failed_holds_nothing_back_from_others(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who is to give a partition away waits until its worker has let go of it."""
+
+    def is_hindered(number: int, generation: int) -> Claim:
+        raise Unreachable("brokers are away just when it claims")
+
     prefix = f"member-{uuid.uuid4().hex[:8]}"
-    engine = Hindered(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
-    try:
+    with closing(
+        KafkaEngine(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
+    ) as engine:
+        monkeypatch.setattr(engine._holdings, "_claim", is_hindered)
         for _ in engine.assignments(None, 1):
             pass  # nothing is granted; it joins
-        member = engine._membership
+        member = engine._holdings._membership
         assert member is not None
         wait_until(lambda: member.assigned() == {0}, 30.0, "it is to have the partition")
         assert list(engine.assignments(None, 1)) == []
         assert member._held == set()
-    finally:
-        engine.close()
 
 
 def test_what_was_fenced_holds_nothing_back_from_others(
@@ -53,12 +52,12 @@ def test_what_was_fenced_holds_nothing_back_from_others(
         KafkaEngine(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
     ) as engine:
         wait_until(lambda: any(engine.assignments(None, 1)), 30.0, "it has the partition")
-        assert engine._membership is not None
-        assert engine._membership._held == {0}
-        engine._revoked.add(0)
+        assert engine._holdings._membership is not None
+        assert engine._holdings._membership._held == {0}
+        engine._holdings._revoked.add(0)
         monkeypatch.setattr(engine._copies.of(0), "is_near", lambda: False)
         assert list(engine.assignments(None, 1)) == []
-        assert engine._membership._held == set()
+        assert engine._holdings._membership._held == set()
 
 
 def test_partitions_that_cannot_be_given_back_do_not_end_it(

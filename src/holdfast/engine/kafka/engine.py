@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.kafka import planting, rescaling
 from holdfast.engine.kafka.capturing import Capturer
-from holdfast.engine.kafka.claiming import claims
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import Founded, open_fleet
-from holdfast.engine.kafka.handover import Handover
+from holdfast.engine.kafka.holdings import Holdings
 from holdfast.engine.kafka.intake import Intake
-from holdfast.engine.kafka.membership import Membership
-from holdfast.engine.kafka.mirrorview import MirrorView
-from holdfast.engine.kafka.owning import Ownership
-from holdfast.engine.kafka.serving import Owned, ViewServer
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.topics import inbox_topic
 from holdfast.engine.kafka.view import view_of
 from holdfast.engine.port import (
     APPEND_SECONDS,
@@ -44,16 +35,12 @@ from holdfast.engine.port import (
 from holdfast.engine.sqlite.folders import check_count
 from holdfast.engine.sqlite.locks import Bell
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Fenced, HoldfastError, TryAgain, UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
-# How long a standby stays away from its group at most: copies that take longer are made beside it.
-PREPARE_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 ASK_SECONDS = 2.0  # for what is only to be shown
-
-_log = logging.getLogger("holdfast.engine")
 
 
 class KafkaEngine:
@@ -78,16 +65,9 @@ class KafkaEngine:
         """The fleet under the prefix of `settings`; made with `create_partitions` if missing."""
         self.settings = settings
         self.limits: Limits = settings.limits
-        self._clock = clock
         self._faults = faults
         self._tidying = threading.Lock()
-        self._owned: dict[int, Ownership] = {}
-        self._revoked: set[int] = set()
-        self._membership: Membership | None = None
-        self._server: ViewServer | None = None
         self._bell = Bell()
-        self._opened = time.monotonic()
-        self._waits_for_copies = False  # then it looks again soon
         self._closed = False
         self._fleet: Founded = open_fleet(settings, fleet, create_partitions)
         try:
@@ -95,6 +75,7 @@ class KafkaEngine:
             feed, appender = self._fleet.feed, self._fleet.appender
             arrived = self._has_arrived
             self._copies = Copies(settings, self.catalog, feed, appender, clock, arrived)
+            self._holdings = Holdings(self._fleet, self._copies, clock, faults, self.wake)
             self._intake = Intake(self._fleet, self._copies, faults)
             self._forwarder = rescaling.Forwarder(self._fleet, self._copies, self.append)
             self._capturer = Capturer(self._fleet, self._copies, clock)
@@ -118,124 +99,10 @@ class KafkaEngine:
     def assignments(
         self, wanted: Sequence[int] | None, generation: int
     ) -> Iterator[Granted | Revoked]:
-        """With `wanted`, who was fenced never claims again; without, the group has the say."""
         self._check_open()
         if wanted is None:
-            yield from self._assigned(generation)
-            return
-        for number in sorted(self._revoked & self._owned.keys()):
-            del self._owned[number]
-            yield Revoked(number)
-        for number in wanted:
-            if number not in self._owned and number not in self._revoked:
-                yield Granted(self._claim(number, generation))
-
-    def _assigned(self, generation: int) -> Iterator[Granted | Revoked]:
-        """What the group of workers has assigned, once the copy of it is up to date."""
-        first = self.catalog.layout.first
-        if (membership := self._membership) is None:
-            if not self._is_prepared():
-                return
-            membership = self._join(first)
-        for number in self._revoked & self._owned.keys():
-            del self._owned[number]  # whoever folded it has been told
-            membership.let_go(number - first)
-        self._revoked.clear()
-        wanted = {first + index for index in membership.assigned()}
-        for number in sorted(self._owned.keys() - wanted):
-            self._owned.pop(number).release()
-            membership.let_go(number - first)
-            yield Revoked(number)
-        new = sorted(wanted - self._owned.keys())
-        take = partial(self._take, membership, generation)
-        for number, taken in claims(new, take):
-            if isinstance(taken, TryAgain):  # it is looked at again, and others are not held up
-                _log.warning("partition %d cannot be had yet: %s", number, taken)
-            elif taken is not None:
-                yield Granted(taken)
-        self._waits_for_copies = bool(wanted - self._owned.keys())
-        if self.settings.standby:
-            self._follow_all()
-
-    def _is_prepared(self) -> bool:
-        """A standby has all copies before it joins: what others fold pauses once it is here."""
-        if not self.settings.standby:
-            return True
-        copies = self._follow_all()
-        complete = len(copies) == len(self.catalog.layout.numbers)
-        near = complete and all(each.is_near() for each in copies)
-        late = time.monotonic() - self._opened > PREPARE_SECONDS
-        self._waits_for_copies = not (near or late)
-        return near or late
-
-    def _follow_all(self) -> list[Following]:
-        found = []
-        for number in self.catalog.layout.numbers:
-            try:
-                found.append(self._copies.of(number))
-            except TryAgain as trouble:
-                _log.warning("partition %d cannot be copied yet: %s", number, trouble)
-        return found
-
-    def _take(self, membership: Membership, generation: int, number: int) -> Claim | None:
-        """None while the copy lacks much: others may fold on until it has it."""
-        if not self._copies.of(number).is_near():
-            return None
-        index = number - self.catalog.layout.first
-        membership.hold(index)
-        try:
-            return self._claim(number, generation)
-        except BaseException:
-            membership.let_go(index)  # or whoever is to have it next would wait for us
-            raise
-
-    def _join(self, first: int) -> Membership:
-        topic = inbox_topic(self.settings.prefix or "", first)
-        place = self._copies.place
-        named = self.settings.instance is not None
-        name = place.member_name(self.settings.session_seconds) if named else None
-        self._membership = Membership(self.settings, topic, name, self.wake)
-        if (host := self.settings.serving_host) is not None:
-            self._server = ViewServer(self._look_at_owned, host=host)
-        return self._membership
-
-    def _look_at_owned(self, number: int) -> Owned | None:
-        owned = self._owned.get(number)
-        if owned is None or number in self._revoked or self._closed:
-            return None
-        return Owned(owned.claim.epoch, MirrorView(self._copies.of(number)))
-
-    def _claim(self, number: int, generation: int) -> Claim:
-        self._check_lives(number)
-        place = self._copies.place
-        owned = Ownership(
-            self._copies.of(number),
-            generation,
-            lambda: place.noted(number),
-            self._faults,
-            self._membership,
-            self._handover(number),
-        )
-        try:
-            place.note(number, None)
-            self.catalog.set_intake(number, closed=False)
-            self._check_lives(number)  # a rescaling may have been faster
-        except BaseException:
-            owned.release()
-            raise
-        self._owned[number] = owned
-        paused = owned.handover.paused_seconds
-        _log.info("partition %d is ours; what waits there came %.1f s ago", number, paused)
-        return owned.claim
-
-    def _handover(self, number: int) -> Handover:
-        address = "" if self._server is None else self._server.address
-        machine = self._copies.place.machine
-        return Handover(self._fleet.owners, number, address, machine, self._clock)
-
-    def _check_lives(self, number: int) -> None:
-        if number not in self.catalog.layout.numbers:
-            raise Fenced(f"partition {number} is retired: the fleet was rescaled")
+            return self._holdings.assigned(generation)
+        return self._holdings.named(wanted, generation)
 
     def load(self, claim: Claim) -> Loaded:
         following = self._copies.of(claim.partition)
@@ -246,21 +113,9 @@ class KafkaEngine:
         return Loaded(view.head(), view.sent_next(), [], view.everything(), stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
-        for claim, commit in batches:
-            owned = self._ownership(claim)
-            try:
-                owned.commit(commit)
-            except Fenced:
-                self._revoked.add(claim.partition)
-                owned.release()
-                raise
-
-    def _ownership(self, claim: Claim) -> Ownership:
         self._check_open()
-        owned = self._owned.get(claim.partition)
-        if owned is None or owned.claim.epoch != claim.epoch or claim.partition in self._revoked:
-            raise Fenced(f"partition {claim.partition}: not claimed here")
-        return owned
+        for claim, commit in batches:
+            self._holdings.commit(claim, commit)
 
     def compact(self, claim: Claim, images: Images) -> None:
         self._check_open()
@@ -277,16 +132,18 @@ class KafkaEngine:
         self._set_intake(claim, closed=False)
 
     def _set_intake(self, claim: Claim, *, closed: bool) -> None:
-        self._ownership(claim).check()
-        self._check_lives(claim.partition)
+        self._check_open()
+        self._holdings.of(claim).check()
+        self._holdings.check_lives(claim.partition)
         self.catalog.set_intake(claim.partition, closed=closed)
 
     def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        self._check_open()
         check_count(partitions)
-        owned = {claim.partition: self._ownership(claim) for claim in claims}
+        owned = {claim.partition: self._holdings.of(claim) for claim in claims}
         rescaling.rescale(self._fleet, self._copies, owned, partitions, self._faults)
         for number in owned:
-            self._owned.pop(number).release()
+            self._holdings.release(number)
 
     def capture(self) -> Contents:
         self._check_open()
@@ -305,7 +162,7 @@ class KafkaEngine:
         self._check_open()
         poll = select.poll()
         poll.register(self._bell.descriptor, select.POLLIN)
-        seconds = min(seconds, LOOK_SECONDS) if self._waits_for_copies else seconds
+        seconds = min(seconds, LOOK_SECONDS) if self._holdings.waits_for_copies else seconds
         if poll.poll(seconds * 1000):
             os.read(self._bell.descriptor, 8)
 
@@ -313,7 +170,7 @@ class KafkaEngine:
         self._bell.ring()
 
     def _has_arrived(self, number: int) -> None:
-        if number in self._owned:
+        if number in self._holdings:
             self._bell.ring()
 
     # Readers.
@@ -355,7 +212,7 @@ class KafkaEngine:
                 try:
                     following.mirror.maintain()
                     self._look_after_owned(following)
-                    if following.mirror.number == self.catalog.layout.first in self._owned:
+                    if following.mirror.number == self.catalog.layout.first in self._holdings:
                         self._forwarder.look()
                 except HoldfastError as trouble:
                     troubles.append(trouble)
@@ -364,7 +221,7 @@ class KafkaEngine:
 
     def _look_after_owned(self, following: Following) -> None:
         mirror = following.mirror
-        owned = self._owned.get(mirror.number)
+        owned = self._holdings.get(mirror.number)
         if owned is not None:
             waiting = mirror.inbox.head().next - mirror.view.head().position
             most = self.limits.backlog_events_max
@@ -376,24 +233,16 @@ class KafkaEngine:
 
     def make_base_copies(self) -> None:
         """Now, of every partition that is owned here: so that others can begin with them."""
-        for number in sorted(self._owned):
+        for number in self._holdings.numbers():
             self._copies.bases.make(self._copies.of(number))
 
     def close(self) -> None:
-        """First whoever asks us, then whom we hear, then what we have."""
         if self._closed:
             return
-        for number, owned in self._owned.items():
-            if number not in self._revoked and not owned.take_leave():
-                break  # brokers that do not hear us need not be told the rest
         self._closed = True
-        if self._server is not None:
-            self._server.close()
-        if self._membership is not None:
-            self._membership.close()
+        self._holdings.leave()
         with self._tidying:
-            for owned in self._owned.values():
-                owned.close()
+            self._holdings.close()
             self._fleet.close()
             self._capturer.close()
             self._copies.close()
