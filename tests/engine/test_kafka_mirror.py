@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.mirror import Mirror
-from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import Arrived
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Limits

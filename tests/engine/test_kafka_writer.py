@@ -14,7 +14,7 @@ from holdfast.engine.deaths import Deaths
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.naming import MemberName
-from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import Claimed
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Overtaken, Writer

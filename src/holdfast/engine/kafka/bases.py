@@ -27,7 +27,7 @@ from holdfast.blob.urls import open_blob
 from holdfast.engine.kafka.appending import Appender
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.mirror import Mirror
-from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import header
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import bases_topic

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from holdfast.engine.kafka.feed import ASK_SECONDS, Place
+from holdfast.engine.kafka.feed import ASK_SECONDS, Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.troubles import client_log, explain, explained, is_refusal
 from holdfast.errors import Busy, TimedOut
@@ -124,3 +125,14 @@ class Puller:
     def close(self) -> None:
         self._consumer.close()
         del self._consumer  # feed.py says why
+
+
+def read_all(
+    settings: KafkaSettings, feed: Feed, place: Place, start: int = 0
+) -> Iterator[Message]:
+    """What is committed from `start` to the end of now, with a consumer of its own."""
+    start, end = max(start, feed.beginning(place)), feed.end(place)
+    if start < end:
+        with closing(Puller(settings)) as puller:
+            for some in puller.read(place, start, end):
+                yield from some

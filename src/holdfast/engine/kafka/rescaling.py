@@ -18,7 +18,7 @@ from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.founding import Founded
 from holdfast.engine.kafka.mirrorview import MirrorView
 from holdfast.engine.kafka.owning import Ownership
-from holdfast.engine.kafka.reading import read_all
+from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import unpack_parcels
 from holdfast.engine.kafka.topics import Topics, partition_plans
 from holdfast.engine.port import Parcel, Taken
