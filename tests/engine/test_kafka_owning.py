@@ -1,17 +1,20 @@
-"""Goal: a claim or a local copy of a commit that fails halfway leaves this process knowing neither
-more nor less than the topics say."""
+"""Goal: whatever fails within a claim or a commit, this process knows neither more nor less of it
+than the topics say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
+from holdfast.engine.faults import no_faults
 from holdfast.engine.kafka import owning
+from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.errors import Busy, DiskFull, Fenced, Unreachable
-from holdfast.testing.conformance.workbench import Owner, append, numbered, record
+from holdfast.testing.conformance.workbench import Owner, append, numbered, record, soon
 from tests.engine.sites import Site
 
 
@@ -53,38 +56,106 @@ def test_a_commit_that_the_local_copy_could_not_take_is_read_from_the_topic(site
 class Stumbles:
     """A producer whose coordinator fails inside, as it does if another writer begins just then."""
 
-    def __init__(self, producer: Producer, before: Callable[[], object]) -> None:
-        self._producer = producer
-        self._before = before
+    def __init__(self, owner: KafkaEngine, first: Callable[[], object] = lambda: None) -> None:
+        """From here on that of partition 0. `first` is done before it fails."""
+        writer = owner._holdings._owned[0]._writer
+        self._producer = writer._producer
+        self._first = first
+        writer._producer = self  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._producer, name)
 
     def commit_transaction(self, seconds: float) -> None:
-        self._before()
+        self._first()
         raise KafkaException(KafkaError(KafkaError.UNKNOWN))
+
+
+@pytest.fixture
+def nobody_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it need not be waited for."""
+    monkeypatch.setattr(owning, "SUCCESSOR_SECONDS", 0.2)
 
 
 def test_a_coordinator_that_stumbles_over_a_claim_counts_as_fenced(site: Site) -> None:
     north, south = site.open("north", partitions=1), site.open("south", partitions=1)
     old = Owner.of(north)
-    writer = north._holdings._owned[0]._writer
-    writer._producer = Stumbles(writer._producer, lambda: Owner.of(south))  # type: ignore[assignment]
+    Stumbles(north, lambda: Owner.of(south))
     with pytest.raises(Fenced):
         old.commit([record("d-1", "from the north")])
     assert south.view(0).record("Drone", "d-1") is None
 
 
-def test_a_coordinator_that_stumbles_alone_is_tried_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owning, "SUCCESSOR_SECONDS", 0.2)
+@pytest.mark.usefixtures("nobody_comes")
+def test_a_coordinator_that_stumbles_alone_is_tried_again(site: Site) -> None:
     engine = site.open("north", partitions=1)
     owner = Owner.of(engine)
-    writer = engine._holdings._owned[0]._writer
-    writer._producer = Stumbles(writer._producer, lambda: None)  # type: ignore[assignment]
-    written = record("d-1", "x")
+    Stumbles(engine)
+    commit = owner.prepare([record("d-1", "x")])
     with pytest.raises(Unreachable, match="committing"):
-        owner.commit([written])
-    owner.commit([written])
-    assert engine.view(0).record("Drone", "d-1") == written
+        engine.commit([(owner.claim, commit)])
+    engine.commit([(owner.claim, commit)])
+    assert engine.view(0).record("Drone", "d-1") == record("d-1", "x")
+
+
+@pytest.mark.usefixtures("nobody_comes")
+def test_a_pause_ends_with_the_first_commit_though_its_outcome_was_not_known(site: Site) -> None:
+    engine = site.open("north", partitions=1)
+    append(engine, numbered("gcs", [1]))
+    owner = Owner.of(engine)
+    handover = engine._holdings._owned[0].handover
+    producer = engine._holdings._owned[0]._writer._producer
+    Stumbles(engine, partial(producer.commit_transaction, 10.0))
+    commit = owner.prepare([record("d-1", "x")], events=1)
+    with pytest.raises(Unreachable):
+        engine.commit([(owner.claim, commit)])
+    assert handover.committing() != []
+    engine.commit([(owner.claim, commit)])
+    assert handover.committing() == []
+
+
+@pytest.mark.usefixtures("nobody_comes")
+def test_a_commit_that_brokers_end_again_and_again_is_told(site: Site) -> None:
+    """As they do if it takes longer than a transaction may."""
+    engine = site.open("north", partitions=1)
+    owner = Owner.of(engine)
+    commit = owner.prepare([record("d-1", "x")])
+    owned = engine._holdings._owned[0]
+
+    def ended(point: str) -> None:
+        if point == "commit.inside":
+            engine._copies.of(0).open_writer().abandon()
+
+    owned._faults = ended
+    with pytest.raises(Busy, match="raise transaction_seconds"):
+        engine.commit([(owner.claim, commit)])
+    owned._faults = no_faults
+    engine.commit([(owner.claim, commit)])
+    assert engine.view(0).record("Drone", "d-1") == record("d-1", "x")
+
+
+@pytest.mark.usefixtures("nobody_comes")
+def test_who_stood_still_while_it_found_out_is_fenced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north, south = site.open("north", partitions=1), site.open("south", partitions=1)
+    old = Owner.of(north)
+    commit = old.prepare([record("d-1", "from the north")])
+    Stumbles(north)
+    with pytest.raises(Unreachable):
+        north.commit([(old.claim, commit)])
+    following = north._copies.of(0)
+    stop = following.stop_reading_changelog
+
+    def late() -> None:
+        new = Owner.of(south)
+        new.commit([record("d-1", "from the south")])
+        new.commit([record("d-1", "from the south", 2)])
+        soon(lambda: following.mirror.view.head() == new.head)
+        stop()
+
+    with monkeypatch.context() as frozen:
+        frozen.setattr(following, "stop_reading_changelog", late)
+        with pytest.raises(Fenced):
+            north.commit([(old.claim, commit)])
+    assert north.view(0).record("Drone", "d-1") == record("d-1", "from the south", 2)

@@ -18,6 +18,7 @@ from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import Claimed
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Overtaken, Writer
+from holdfast.stepping.commit import Outgoing
 from tests.kills.harness import wait_until
 from tests.servers.kafka import KafkaCluster
 
@@ -136,6 +137,36 @@ def test_a_fatal_error_in_a_callback_counts_as_overtaken(
     writer.abandon()
     bench.writer().abandon()
     assert bench.entries() == 0
+
+
+class Slowly(list[tuple[Place, Outgoing]]):
+    """Messages, each of which the brokers have answered before the next one is sent."""
+
+    def __iter__(self) -> Iterator[tuple[Place, Outgoing]]:
+        for each in super().__iter__():
+            yield each
+            time.sleep(0.5)
+
+
+def test_what_was_refused_is_told_though_it_was_not_the_last_that_was_sent(bench: Bench) -> None:
+    small = Place(f"{bench.inbox.topic}.small", 0)
+    bench.cluster.create_topic(small.topic, config={"max.message.bytes": "1000"})
+    writer = bench.writer()
+    large = Slowly((small, Outgoing(0, first, 1, bytes(2000))) for first in (1, 2))
+    with pytest.raises(Lost) as told:
+        writer.write(entry(1), large)
+    assert "larger than the topic takes" in str(told.value)
+    writer.abandon()
+
+
+def test_who_is_overtaken_before_all_is_sent_learns_it(bench: Bench) -> None:
+    old, new = bench.writer(), bench.writer()
+    with pytest.raises(Overtaken):
+        old.write(entry(1), Slowly((bench.inbox, Outgoing(0, n, 1, b"x")) for n in (1, 2)))
+    old.abandon()
+    new.write(entry(2))
+    new.abandon()
+    assert bench.entries() == 1
 
 
 @pytest.mark.kill

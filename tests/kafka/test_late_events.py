@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -90,15 +91,22 @@ def test_what_was_refused_is_forwarded_again_and_only_once(
     assert inbox(engine, number) == ["gcs.1"]
 
 
+@pytest.mark.parametrize("late", [0.0, 3.0], ids=["at once", "late"])
 def test_whoever_begins_in_the_middle_makes_it_void(
-    engine: KafkaEngine, settings: KafkaSettings, meanwhile: Meanwhile, tmp_path: Path
+    engine: KafkaEngine,
+    settings: KafkaSettings,
+    meanwhile: Meanwhile,
+    tmp_path: Path,
+    late: float,
 ) -> None:
+    """Also one that hears of intakes and layouts late."""
     owner = Owner.of(engine)
     append(engine, numbered("gcs", [1]))
     owner.commit([record("d-1", "one")], events=1)
-    engine.close_intake(owner.claim)
     elsewhere = KafkaSettings(settings.bootstrap, settings.prefix, cache=tmp_path / "elsewhere")
     with closing(KafkaEngine(elsewhere, FLEET)) as other:
+        other._fleet.feed._resting[other.catalog._place] = time.monotonic() + late
+        engine.close_intake(owner.claim)
 
         def begin() -> None:
             successor = Owner.of(other)

@@ -130,8 +130,10 @@ class KafkaCluster:
     def _alive(self) -> list[KafkaBroker]:
         return [each for each in self.brokers if each.is_running and not each.paused]
 
-    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
-        topic = NewTopic(name, num_partitions=partitions, config=config)
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
         admin = self.admin()  # one that nothing holds ends before it has done anything
         admin.create_topics([topic])[name].result(READY_SECONDS)
         self.wait_ready()

@@ -247,6 +247,7 @@ class KafkaCatalog:
             )
 
     def set_intake(self, number: int, *, closed: bool) -> None:
+        self.refresh()  # a rescaling counts on who begins: it must not believe old news
         if (number in self.closed_intakes) != closed:
             self._put(Intake(number, closed))
             self.refresh()

@@ -13,9 +13,10 @@ from holdfast.engine.kafka import planting, rescaling
 from holdfast.engine.kafka.capturing import Capturer
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.following import Following
-from holdfast.engine.kafka.founding import Founded, open_fleet
+from holdfast.engine.kafka.founding import open_fleet
 from holdfast.engine.kafka.holdings import Holdings
 from holdfast.engine.kafka.intake import Intake
+from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.view import view_of
 from holdfast.engine.port import (
@@ -39,7 +40,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1  # at copies that are not near yet
 ASK_SECONDS = 2.0  # for what is only to be shown
 
 
@@ -69,12 +70,11 @@ class KafkaEngine:
         self._tidying = threading.Lock()
         self._bell = Bell()
         self._closed = False
-        self._fleet: Founded = open_fleet(settings, fleet, create_partitions)
+        self._fleet = open_fleet(settings, fleet, create_partitions)
         try:
             self.catalog = self._fleet.catalog
             feed, appender = self._fleet.feed, self._fleet.appender
-            arrived = self._has_arrived
-            self._copies = Copies(settings, self.catalog, feed, appender, clock, arrived)
+            self._copies = Copies(settings, self.catalog, feed, appender, clock, self._has_arrived)
             self._holdings = Holdings(self._fleet, self._copies, clock, faults, self.wake)
             self._intake = Intake(self._fleet, self._copies, faults)
             self._forwarder = rescaling.Forwarder(self._fleet, self._copies, self.append)
@@ -211,25 +211,24 @@ class KafkaEngine:
             for following in self._copies.all():
                 try:
                     following.mirror.maintain()
-                    self._look_after_owned(following)
-                    if following.mirror.number == self.catalog.layout.first in self._holdings:
-                        self._forwarder.look()
+                    if (owned := self._holdings.get(following.mirror.number)) is not None:
+                        self._look_after(owned, following)
                 except HoldfastError as trouble:
                     troubles.append(trouble)
         if troubles:
             raise troubles[0]
 
-    def _look_after_owned(self, following: Following) -> None:
-        mirror = following.mirror
-        owned = self._holdings.get(mirror.number)
-        if owned is not None:
-            waiting = mirror.inbox.head().next - mirror.view.head().position
-            most = self.limits.backlog_events_max
-            epoch = owned.claim.epoch
-            told = self._fleet.owners.notice_of_backlog(mirror.number, epoch, waiting, most)
-            if told is not None:
-                self._fleet.appender.write(*told.place, told.value, key=told.key)
-            self._copies.bases.look(following)
+    def _look_after(self, owned: Ownership, following: Following) -> None:
+        number, mirror = owned.claim.partition, following.mirror
+        waiting = mirror.inbox.head().next - mirror.view.head().position
+        told = self._fleet.owners.notice_of_backlog(
+            number, owned.claim.epoch, waiting, self.limits.backlog_events_max
+        )
+        if told is not None:
+            self._fleet.appender.write(*told.place, told.value, key=told.key)
+        self._copies.bases.look(following)
+        if number == self.catalog.layout.first:
+            self._forwarder.look()
 
     def make_base_copies(self) -> None:
         """Now, of every partition that is owned here: so that others can begin with them."""

@@ -30,6 +30,8 @@ _log = logging.getLogger("holdfast.engine")
 
 
 class Holdings:
+    """Changed by the worker's thread alone, and by those that claim for it; others look."""
+
     def __init__(
         self,
         fleet: Founded,
@@ -206,7 +208,7 @@ class Holdings:
     # The end.
 
     def leave(self) -> None:
-        """First whoever asks us, then whom we hear."""
+        """Nobody asks us any more, and the group gives us nothing. After that it can be closed."""
         for number, owned in self._owned.items():
             if number not in self._revoked and not owned.take_leave():
                 break  # brokers that do not hear us need not be told the rest

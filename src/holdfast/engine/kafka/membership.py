@@ -28,7 +28,7 @@ RELEASE_SECONDS = 30.0
 HEARTBEAT_MILLISECONDS = 300
 JOIN_SECONDS = 5.0  # so long after it joined, who has got nothing gets nothing
 SETTLED_SECONDS = 10.0  # so long after partitions were given away, others have them
-# It comes as a record too, and then the library does not mark it as fatal.
+# Errors that come as a record, which the library does not mark as fatal then.
 _ENDS = {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
 
 _log = logging.getLogger("holdfast.engine")
@@ -131,9 +131,9 @@ class Membership:
 
     def _look_after_name(self) -> None:
         """1 say that we live, 2 see whether we have got what we had, 3 note what we have."""
-        now = time.monotonic()
         if self._name is None:
             return
+        now = time.monotonic()
         self._name.alive()
         if not self._joined:
             if not self._got_by and self._consumer.memberid():
@@ -213,7 +213,7 @@ class Membership:
             self._complain(trouble.args[0])
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """They are others' already: nobody waits for us, and our commits will be refused."""
+        """They are others' already, and nobody waits for us. Who claims one fences us there."""
         with self._lock:
             self._assigned -= {each.partition for each in partitions}
         self._changed()

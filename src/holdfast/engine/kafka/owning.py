@@ -28,6 +28,7 @@ CLAIM_ATTEMPTS = 20
 # How long one who was overtaken waits to see the claim of the other: reading a changelog to its
 # end and one transaction. Nobody comes? Then the other has died in between, and we go on.
 SUCCESSOR_SECONDS = 5.0
+COMMIT_ATTEMPTS = 2  # more of them would take longer than a commit may
 LOOK_SECONDS = 0.05
 LEAVE_SECONDS = 2.0  # longer than it ever takes where brokers are up
 
@@ -62,7 +63,7 @@ class Ownership:
         self._uncertain = False
         self.handover = handover
         self.claim = self._claim(generation, noted)
-        self.head = self._mirror.view.head()
+        self._head = self._mirror.view.head()
 
     # Claiming.
 
@@ -77,9 +78,10 @@ class Ownership:
                 return self._announce(generation, noted())
             except Overtaken:
                 self.close()
+                # Of several who fence each other, each waits for another while.
                 time.sleep(LOOK_SECONDS * (attempt % 4) * (os.getpid() % 7 + 1) / 7)
             except Lost as lost:
-                self._writer.abandon()
+                self.close()
                 raise lost.trouble from None
         raise Busy(f"partition {self._mirror.number}: others claim it without a pause: try again")
 
@@ -109,16 +111,25 @@ class Ownership:
     def commit(self, commit: Commit) -> None:
         """1 find out what stands, if that is not known, 2 one transaction, 3 the local copy."""
         self._faults("commit.before")
-        while self._uncertain or self.head != commit.head:
+        attempts = 0
+        while self._uncertain or self._head != commit.head:
             if self._uncertain:
                 self._find_out()
-            elif self.head == commit.before:
-                self._write(commit)
-            else:
+                continue
+            if self._head != commit.before:
                 raise DamagedData(
-                    f"partition {self._mirror.number}: the head is {self.head}, the commit expects "
-                    f"{commit.before}"
+                    f"partition {self._mirror.number}: the head is {self._head}, the commit "
+                    f"expects {commit.before}"
                 )
+            if attempts == COMMIT_ATTEMPTS:
+                raise Busy(
+                    f"partition {self._mirror.number}: brokers have ended this commit {attempts} "
+                    "times before it was there, and nobody else has the partition: if this stays "
+                    "so, raise transaction_seconds in the engine URL"
+                )
+            attempts += 1
+            self._write(commit)
+        self.handover.committed()
         self._following.read_inbox_up_to(commit.head.position)
         self._mirror.state.put_commit(
             self.claim.partition, self.claim.epoch, commit, self._following.changelog_end
@@ -141,8 +152,7 @@ class Ownership:
             raise lost.trouble from None
         self._following.changelog_end = end
         self._uncertain = False
-        self.head = commit.head
-        self.handover.committed()
+        self._head = commit.head
 
     def _transact(self, commit: Commit, offsets: list[TopicPartition]) -> int:
         following = self._following
@@ -169,47 +179,47 @@ class Ownership:
     def _await_successor(self) -> None:
         """Fenced as soon as it is seen that somebody has claimed the partition."""
         deadline = time.monotonic() + SUCCESSOR_SECONDS
-        self._following.read_changelog()
         while time.monotonic() < deadline:
-            self._following.catch_up()
-            self._check_latest()
+            self._look()
             time.sleep(LOOK_SECONDS)
 
     def _find_out(self) -> None:
         """Another writer, so that the outcome is decided; then the changelog tells it."""
-        self._following.read_changelog()
-        self._following.catch_up()
-        self._check_latest()
+        self._look()
         self._writer.abandon()
         try:
             self._writer = self._following.open_writer()
         except Overtaken:
             self._await_successor()
             return
-        self._following.catch_up()
-        self._check_latest()
-        self._following.stop_reading_changelog()
-        self.head = self._mirror.view.head()
+        self.check()
+        self._head = self._mirror.view.head()
         self._uncertain = False
-
-    def _check_latest(self) -> None:
-        facts = self._mirror.state.facts()
-        epoch = self._mirror.state.epoch
-        if epoch > self.claim.epoch:
-            raise Fenced(
-                f"partition {self.claim.partition}: {facts.get('holder', 'another worker')} owns "
-                f"it since epoch {epoch}, we have {self.claim.epoch}; this one stops"
-            )
 
     def check(self) -> None:
         """Fenced if somebody has claimed it later."""
+        self._look()
+        self._following.stop_reading_changelog()
+        self._check_latest()  # what came until then was taken too
+
+    def _look(self) -> None:
         self._following.read_changelog()
         self._following.catch_up()
         self._check_latest()
-        self._following.stop_reading_changelog()
+
+    def _check_latest(self) -> None:
+        state = self._mirror.state
+        if state.epoch > self.claim.epoch:
+            holder = state.facts().get("holder", "another worker")
+            self._following.read_changelog()  # from here on it only follows
+            raise Fenced(
+                f"partition {self.claim.partition}: {holder} owns it since epoch {state.epoch}, "
+                f"we have {self.claim.epoch}; this one stops"
+            )
 
     def take_leave(self) -> bool:
-        """Readers need not ask us any more. False where brokers do not hear it."""
+        """Readers need not ask us any more. False where brokers do not hear it; who does not know
+        what stands tells nothing."""
         return self._uncertain or self._writer.tell(self.handover.leaving(), LEAVE_SECONDS)
 
     def close(self) -> None:
@@ -217,6 +227,5 @@ class Ownership:
             self._writer.abandon()
 
     def release(self) -> None:
-        """From here on it only follows."""
         self._writer.abandon()
         self._following.read_changelog()

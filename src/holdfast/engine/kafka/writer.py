@@ -34,8 +34,9 @@ _MOVING = {
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.FENCED_INSTANCE_ID,  # the membership learns it too, and then this worker starts anew
-    KafkaError._STATE,  # the transaction had failed before they were sent: ending it tells more
 }
+# A call that comes after the transaction has failed says only that.
+_FAILED_BEFORE = {KafkaError._STATE, KafkaError._FATAL}
 Report = Callable[[KafkaError | None, Message], None] | None
 
 
@@ -44,14 +45,14 @@ class Overtaken(Exception):
 
 
 class Moving(Exception):
-    """It did not happen: the group of workers is being changed and takes no offsets of ours now."""
+    """It did not happen: the group of workers takes no offsets of ours now."""
 
 
 class Lost(Exception):
     """The outcome is not known. Open another writer, then read the changelog.
 
-    `stumbled`: the coordinator has answered that it does not know what happened to it. So it does
-    where somebody else opens a writer at the wrong moment.
+    `stumbled`: the coordinator has met an error that it does not know. So it does where somebody
+    else opens a writer at the wrong moment.
     """
 
     def __init__(self, trouble: HoldfastError, *, stumbled: bool = False) -> None:
@@ -149,7 +150,7 @@ class Writer:
     ) -> int:
         """1 begin, 2 the entry, 3 messages and notices, 4 how far the inbox was read, 5 the end.
 
-        Returns the offset behind the entry. Overtaken and Moving: it did not happen; Lost: nobody
+        Returns the offset behind the entry. Moving: it did not happen; Overtaken and Lost: nobody
         knows.
         """
         written: list[int] = []
@@ -230,22 +231,36 @@ class Writer:
             raise Lost(trouble) from None
 
     def _judged(self, error: KafkaError) -> Exception:
+        error = self._reason(error)
+        if error.code() in _MOVING:
+            failed = self._abort()
+            if failed is None:
+                return Moving(error.str())
+            error = failed
+        elif is_refusal(error):
+            self._abort()  # so that what waits behind it need not wait for our successor
         if error.code() in FENCED:
             return Overtaken(error.str())
-        moving = error.code() in _MOVING
         trouble = explain(error, self._settings, "committing")
-        aborted = (moving or is_refusal(error)) and self._abort()
-        if moving and aborted:
-            return Moving(error.str())
         return Lost(trouble, stumbled=error.code() == KafkaError.UNKNOWN)
 
-    def _abort(self) -> bool:
-        """So that what waits behind this transaction need not wait for our successor."""
+    def _reason(self, error: KafkaError) -> KafkaError:
+        """Why the transaction has failed."""
+        if error.code() in _FAILED_BEFORE:
+            try:
+                self._producer.begin_transaction()  # refused, and told why
+            except KafkaException as refusal:
+                error = refusal.args[0]
+        return error
+
+    def _abort(self) -> KafkaError | None:
+        """None: whatever was sent, it did not happen. Else the next writer ends it."""
+        failed: KafkaError | None = None
         try:
             self._producer.abort_transaction(self._seconds)
-            return True
-        except KafkaException:
-            return False  # the next writer of the partition ends it
+        except KafkaException as trouble:
+            failed = trouble.args[0]
+        return failed
 
     def abandon(self) -> None:
         """Nothing of what it still holds goes out any more."""
