@@ -228,6 +228,21 @@ def test_more_copies_than_brokers(kafka: str, prefix: str) -> None:
         fleet.open(f"kafka://{kafka}/{prefix}?replication=3")
 
 
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [
+        ("max.in.flight.requests.per.connection=10", "the client library refuses its settings"),
+        ("acks=1", "unknown engine setting 'acks'"),
+        ("request.required.acks=1", "Holdfast sets it itself: leave it out"),
+        ("cache=/dev/null/x", "no copies can be kept here (Not a directory): name a folder"),
+        ("session_seconds=1e9", "give seconds, from 0 to a million"),
+    ],
+)
+def test_settings_that_cannot_be(kafka: str, prefix: str, setting: str, part: str) -> None:
+    with told(UsageError, part):
+        fleet.open(f"kafka://{kafka}/{prefix}?{setting}")
+
+
 def test_topics_of_another_fleet(kafka: str, prefix: str, tmp_path: Path) -> None:
     url = made(kafka, prefix, tmp_path)
     others = Fleet("others", agents=[Drone])

@@ -121,16 +121,21 @@ def test_what_is_no_event_is_kept_with_the_reason(site: Site, engine: str) -> No
     with site.run(engine, f"{topic}=Drone/Position") as running:
         site.wait_committed(topic, partitions=1)
         site.wait_for(engine, {"d-1": {"seen": {"a": 2}}})
+        bad.append((None, b"one more", "the record has no key"))
+        produce(site, topic, *[(key, value) for key, value, _ in bad[-1:]])
+        site.wait_committed(topic, partitions=1)
         assert running.stop() == 0
         said = running.errors.read_text()
     rejected = site.rejected()
     assert len(rejected) == len(bad)
-    for offset, (record, (key, value, reason)) in enumerate(zip(rejected, bad, strict=True), 1):
+    offsets = [*range(1, len(bad)), len(bad) + 1]  # between the last two is a good one
+    for offset, record, (key, value, reason) in zip(offsets, rejected, bad, strict=True):
         headers = headers_of(record)
         assert reason in headers.pop("reason")
         assert headers == {"topic": topic, "partition": "0", "offset": str(offset)}
         assert (record.key(), record.value()) == (key and key.encode(), value)
     assert f"10 records rejected, to topic {site.name}.rejected: {topic}[0] at 1: " in said
+    assert f"1 record rejected, to topic {site.name}.rejected: {topic}[0] at 12: " in said
 
 
 @pytest.mark.kill

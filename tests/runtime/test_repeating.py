@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.errors import Unreachable
 from holdfast.runtime.repeating import Repeating
 
 
@@ -26,3 +27,19 @@ def test_what_failed_is_tried_again_and_told_once(caplog: pytest.LogCaptureFixtu
     told = [record.exc_info[1] for record in caplog.records if record.exc_info]
     assert [str(error) for error in told] == ["full", "away"]
     assert "tidying failed and will be tried again" in caplog.text
+
+
+def test_trouble_that_we_know_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    done = threading.Event()
+
+    def tick() -> None:
+        if not caplog.records:
+            raise Unreachable("nobody answers: are the brokers up?")
+        done.set()
+
+    repeating = Repeating("tidying", tick, 0.001)
+    assert done.wait(60.0)
+    repeating.stop()
+    (told,) = caplog.records
+    assert not told.exc_info
+    assert told.getMessage().endswith("tried again: nobody answers: are the brokers up?")

@@ -179,7 +179,8 @@ def _supervise(
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         at_work = workers if engine.capabilities.assigns else min(workers, count)
-        shown = url if parse(url).kafka is None else place_of(url)
+        kafka = parse(url).kafka
+        shown = url if kafka is None else kafka.named(kafka.prefix or fleet.name).place
         click.echo(_start_line(fleet, shown, count, at_work))
         launcher.run()
         finish_archive(engine, archive)

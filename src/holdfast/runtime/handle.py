@@ -157,9 +157,11 @@ class Handle:
         for partition, following in receipt.positions:
             view = self._engine.view(partition, timeout)
             if self._poll(partial(_is_folded, view, following), deadline) is None:
+                place = view.position_of(following)
+                wanted = "what is not there" if place is None else place
                 raise TimedOut(
-                    f"partition {partition} has folded up to {view.head().position}, not "
-                    f"{view.position_of(following)}, after {timeout:g} s{self._reasons()}"
+                    f"partition {partition} has folded up to {view.head().position}, not {wanted}, "
+                    f"after {timeout:g} s{self._reasons()}"
                 )
 
     def settle(self, *, timeout: float = 60.0) -> None:
@@ -232,7 +234,7 @@ class Handle:
 
     def _reasons(self) -> str:
         if self._embedded is None:
-            return ": does a worker run? (`holdfast doctor` tells)"
+            return ": does a worker run? (`holdfast lag` tells)"
         alarms = "; ".join(f"partition {n}: {text}" for n, text in self._embedded.alarms().items())
         return f": {alarms}" if alarms else ""
 

@@ -24,16 +24,17 @@ class Lag(NamedTuple):
 
 def lags(engine: Engine, clock: Callable[[], float] = time.time) -> list[Lag]:
     return [
-        _lag(number, engine.view(number), clock(), engine.paused_seconds(number))
+        _lag(number, engine.view(number), clock, engine.paused_seconds(number))
         for number in engine.catalog.layout.numbers
     ]
 
 
-def _lag(number: int, view: View, now: float, paused_seconds: float | None) -> Lag:
+def _lag(number: int, view: View, clock: Callable[[], float], paused_seconds: float | None) -> Lag:
     folded = view.head().position
     inbox = max(folded, view.inbox_next())
     waiting = view.frames(folded, 1) if inbox > folded else []
-    oldest = max(0.0, now - waiting[0].stamp) if waiting else 0.0
+    # The time of now, not of the question: a view may have been made for it, of what others own.
+    oldest = max(0.0, clock() - waiting[0].stamp) if waiting else 0.0
     return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds)
 
 

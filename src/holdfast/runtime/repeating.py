@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from holdfast.engine.port import Engine
+from holdfast.errors import HoldfastError
 
 MAINTAIN_SECONDS = 1.0
 
@@ -35,7 +36,9 @@ class Repeating:
                 self._told = ""
             except Exception as error:
                 if self._told != repr(error):
-                    _log.exception("%s failed and will be tried again", self._name)
+                    unknown = not isinstance(error, HoldfastError)  # ours say all in one line
+                    text = "%s failed and will be tried again: %s"
+                    _log.error(text, self._name, error, exc_info=unknown)
                 self._told = repr(error)
 
     def stop(self) -> None:

@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.records import Header
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
-from holdfast.engine.kafka.troubles import client_log, explain, unanswered
+from holdfast.engine.kafka.troubles import explain, unanswered
 from holdfast.errors import Busy, HoldfastError, UsageError
 
 POLL_SECONDS = 0.1
+# After its broker was away, the client library may leave a partition for ever. So where nothing
+# arrives for this long, another producer tries: who has sent in vain sends the same again.
+SILENT_SECONDS = 9.0
 _ENDED = {KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
 
@@ -48,6 +52,7 @@ class Appender:
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._fatal: KafkaError | None = None  # what has ended the newest producer that ended
+        self._silent: dict[tuple[str, int], float] = {}  # where nothing arrives, and since when
         self._closed = False
         self._thread = threading.Thread(target=self._poll, name="holdfast-appender", daemon=True)
         self._thread.start()
@@ -57,17 +62,17 @@ class Appender:
             if self._closed:
                 raise UsageError(f"{self._settings.place}: this handle is closed: open another")
             if self._producer is None:
-                self._producer = Producer(
+                self._producer = made(
+                    Producer,
+                    self._settings,
                     {
-                        **self._settings.common(),
                         "enable.idempotence": True,
                         "acks": "all",
                         "linger.ms": 0,
                         "message.max.bytes": RECORD_BYTES_MAX,
                         # Longer than any sender waits: who has given up sends the same again.
                         "delivery.timeout.ms": 60_000,
-                        "logger": client_log,
-                    }
+                    },
                 )
             return self._producer
 
@@ -120,10 +125,18 @@ class Appender:
         except KafkaException as trouble:
             raise self._failed(trouble.args[0], producer, doing) from None
         if not delivery.wait(seconds):
+            self._note_silence(producer, (topic, partition), seconds)
             raise unanswered(self._settings, doing, seconds)
         if delivery.written is None:
             raise self._failed(delivery.error, producer, doing)
+        self._silent.pop((topic, partition), None)
         return delivery.written
+
+    def _note_silence(self, producer: Producer, place: tuple[str, int], seconds: float) -> None:
+        now = time.monotonic()
+        if now - self._silent.setdefault(place, now - seconds) > SILENT_SECONDS:
+            self._silent.clear()
+            self._abandon(producer, KafkaError(KafkaError._MSG_TIMED_OUT))
 
     def _failed(self, error: KafkaError | None, producer: Producer, doing: str) -> HoldfastError:
         assert error is not None

@@ -24,8 +24,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import admin_of, client_log, explain, is_refusal
+from holdfast.engine.kafka.troubles import admin_of, explain, is_refusal
 from holdfast.errors import DamagedData, HoldfastError, UsageError
 
 # The consumer is touched by its own thread only: it lets nobody else in while it polls. So this is
@@ -66,9 +67,10 @@ class Sink(Protocol):
 class Feed:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._consumer = Consumer(
+        self._consumer = made(
+            Consumer,
+            settings,
             {
-                **settings.common(),
                 "group.id": f"{settings.prefix}.feed",  # the library insists; nobody joins it
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -78,8 +80,7 @@ class Feed:
                 "fetch.wait.max.ms": FETCH_WAIT_MILLISECONDS,
                 "fetch.queue.backoff.ms": 5,  # a second, if left alone, once 64 MiB wait here
                 "max.partition.fetch.bytes": 8 * 1024 * 1024,
-                "logger": client_log,
-            }
+            },
         )
         self._admin = admin_of(settings)
         self._sinks: dict[Place, Sink] = {}

@@ -46,9 +46,10 @@ class Founded:
         admin = admin_of(self.settings)
         while members := len(_members(admin, self.settings)):
             if time.monotonic() > deadline:
+                counted = "a worker runs" if members == 1 else f"{members} workers run"
                 raise InUse(
-                    f"{self.settings.place}: {members} worker{'s' * (members > 1)} of this fleet "
-                    "run: stop them first, on every machine"
+                    f"{self.settings.place}: {counted} of this fleet: stop all of them first, on "
+                    "every machine"
                 )
             time.sleep(LOOK_SECONDS)
 

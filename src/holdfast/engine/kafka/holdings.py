@@ -26,6 +26,8 @@ from holdfast.stepping.commit import Commit
 # How long a standby stays away from its group at most: copies that take longer are made beside it.
 PREPARE_SECONDS = 60.0
 
+TELL_SECONDS = 60.0  # between two lines that say the same of a partition
+
 _log = logging.getLogger("holdfast.engine")
 
 
@@ -54,6 +56,7 @@ class Holdings:
         self._server: ViewServer | None = None
         self._opened = time.monotonic()
         self._left = False
+        self._told: dict[int, tuple[str, float]] = {}
         self.waits_for_copies = False  # then it looks again soon
 
     # Given and taken.
@@ -87,7 +90,7 @@ class Holdings:
         take = partial(self._take, membership, generation)
         for number, taken in claims(new, take):
             if isinstance(taken, TryAgain):  # it is looked at again, and others are not held up
-                _log.warning("partition %d cannot be had yet: %s", number, taken)
+                self._tell(number, f"cannot be had yet: {taken}")
             elif taken is not None:
                 yield Granted(taken)
         self.waits_for_copies = bool(wanted - self._owned.keys())
@@ -111,8 +114,15 @@ class Holdings:
             try:
                 found.append(self._copies.of(number))
             except TryAgain as trouble:
-                _log.warning("partition %d cannot be copied yet: %s", number, trouble)
+                self._tell(number, f"cannot be copied yet: {trouble}")
         return found
+
+    def _tell(self, number: int, what: str) -> None:
+        told, when = self._told.get(number, ("", 0.0))
+        now = time.monotonic()
+        if what != told or now - when > TELL_SECONDS:
+            _log.warning("partition %d %s", number, what)
+            self._told[number] = what, now
 
     def _join(self, first: int) -> Membership:
         settings = self._settings

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import client_log, explain, is_refusal
+from holdfast.engine.kafka.troubles import explain, is_refusal
 from holdfast.errors import Busy, HoldfastError
 
 # The consumer is touched by its own thread only, and lets nobody else in while it polls.
@@ -64,9 +65,10 @@ class Membership:
         settings, name = self._settings, self._name
         member = {} if name is None else {"group.instance.id": f"{settings.prefix}.{name}"}
         session = int(settings.session_seconds * 1000)
-        consumer = Consumer(
+        consumer = made(
+            Consumer,
+            settings,
             {
-                **settings.common(),
                 **member,
                 "group.id": settings.group,
                 "partition.assignment.strategy": "cooperative-sticky",
@@ -76,8 +78,7 @@ class Membership:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                "logger": client_log,
-            }
+            },
         )
         consumer.subscribe(
             [self._topic],
@@ -147,7 +148,10 @@ class Membership:
 
     def _judge_first(self, name: MemberName, got: set[int]) -> None:
         if name.lacks(got):
-            _log.warning("the group left partitions of ours to nobody: we join by another name")
+            _log.warning(
+                "the group left partitions of ours to nobody: we join by another name, and have "
+                "them again once the session of the old one is over"
+            )
             self._consumer.close()  # a static member does not leave: its session has to end
             name.change()
             self._consumer = self._new_consumer()

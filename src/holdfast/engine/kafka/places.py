@@ -6,6 +6,7 @@ by whoever folds the partition next on this machine, which may be another proces
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -14,8 +15,8 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.engine.kafka.naming import MemberName
-from holdfast.engine.sqlite.files import explained
 from holdfast.engine.sqlite.folders import folder_of
+from holdfast.errors import DiskFull, HoldfastError, UsageError
 
 _NOTE_BYTES = 20
 
@@ -36,15 +37,26 @@ def _machine(root: Path) -> str:
         return path.read_text("ascii")
 
 
+def _no_place(root: Path, error: OSError) -> HoldfastError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"{root}: the disk is full: free some space, then it goes on")
+    return UsageError(
+        f"{root}: no copies can be kept here ({error.strerror}): name a folder of yours with "
+        "HOLDFAST_CACHE, or ?cache= in the engine URL"
+    )
+
+
 class MirrorPlace:
     def __init__(self, root: Path, name: str | None) -> None:
         """With a name, the folder of that name, so that a worker finds its copies again."""
         self._root = root
         self._notes: dict[int, int] = {}
-        with explained(root):
+        try:
             root.mkdir(parents=True, exist_ok=True)
             self.machine = _machine(root)
             self.name, self._lock = self._take(name)
+        except OSError as error:
+            raise _no_place(root, error) from None
         self._folder = root / self.name
         shutil.rmtree(self.scratch, ignore_errors=True)  # of a process that was killed
 

@@ -13,9 +13,10 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.feed import ASK_SECONDS, Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import client_log, explain, explained, is_refusal
+from holdfast.engine.kafka.troubles import explain, explained, is_refusal
 from holdfast.errors import Busy, TimedOut
 
 POLL_SECONDS = 0.1
@@ -36,9 +37,10 @@ class Puller:
         self._next = 0  # nothing that was not given out is before it
         self._end = 0  # nothing that neither waits here nor was given out is before it
         self._waiting: deque[Message] = deque()
-        self._consumer = Consumer(
+        self._consumer = made(
+            Consumer,
+            settings,
             {
-                **settings.common(),
                 "group.id": f"{settings.prefix}.reader",  # the library insists; nobody joins it
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
@@ -48,8 +50,7 @@ class Puller:
                 "fetch.wait.max.ms": FETCH_WAIT_MILLISECONDS,
                 "fetch.queue.backoff.ms": 5,
                 "max.partition.fetch.bytes": 8 * 1024 * 1024,
-                "logger": client_log,
-            }
+            },
         )
 
     def read(

@@ -35,8 +35,15 @@ OURS = (
     *("cache", "config", "replication", "session_seconds", "standby", "instance", "base"),
     *("transaction_seconds", "base_seconds", "serve"),
 )
-# They would lead to other brokers than our messages name, or break groups and transactions.
-_NOT_THEIRS = ("bootstrap.servers", "group.id", "group.instance.id", "transactional.id")
+# They would lead to other brokers than our messages name, break what we promise, or do nothing.
+_NOT_THEIRS = (
+    *("bootstrap.servers", "group.id", "group.instance.id", "transactional.id"),
+    *("enable.idempotence", "acks", "request.required.acks", "message.max.bytes", "linger.ms"),
+    *("message.timeout.ms", "delivery.timeout.ms", "transaction.timeout.ms"),
+    *("isolation.level", "auto.offset.reset", "enable.auto.commit", "enable.partition.eof"),
+    *("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"),
+    *("max.poll.interval.ms", "allow.auto.create.topics"),
+)
 
 _TOKENS = {"sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"}
 
@@ -250,5 +257,5 @@ def _seconds(given: Mapping[str, str], name: str, usual: float) -> float:
     except ValueError:
         value = 0.0
     if not 0.0 < value < 1e6:  # nor is nan
-        raise UsageError(f"engine setting {name}={text!r}: give seconds, more than 0")
+        raise UsageError(f"engine setting {name}={text!r}: give seconds, from 0 to a million")
     return value

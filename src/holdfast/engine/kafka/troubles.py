@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.errors import (
     AccessDenied,
@@ -26,9 +26,6 @@ from holdfast.errors import (
     Unreachable,
     UsageError,
 )
-
-client_log = logging.getLogger("holdfast.kafka.client")  # what the client library says itself
-client_log.addFilter(lambda line: client_log.level == logging.DEBUG)  # we say what matters
 
 MEET_SECONDS = 15.0  # for the first answer of a broker
 DOWN_SECONDS = 5.0  # the same, where none of them takes a connection
@@ -144,13 +141,7 @@ _TOLD: tuple[tuple[set[int], type[HoldfastError], str], ...] = (
 
 def admin_of(settings: KafkaSettings) -> AdminClient:
     """One that a broker has answered."""
-    try:
-        admin = AdminClient({**settings.common(), "logger": client_log})  # type: ignore[dict-item]
-    except KafkaException as trouble:
-        raise UsageError(
-            f"{settings.place}: the client library refuses its settings: {trouble.args[0].str()}: "
-            "correct the engine URL, or the file that ?config names"
-        ) from None
+    admin = made(AdminClient, settings)
     _meet(admin, settings)
     return admin
 
@@ -234,7 +225,9 @@ def explain(error: KafkaError, settings: KafkaSettings, doing: str) -> HoldfastE
             return kind(text.format(place, doing=doing, plain=plain, brokers=settings.bootstrap))
     reason = _complaint(settings)
     why = f" ({_plain(reason)})" if reason is not None and reason is not error else ""
-    return Unreachable(f"{place}: {doing}: {_plain(error)}{why}: are the brokers up?")
+    told = f"{_plain(error)}{why}"
+    asks = told.endswith("?")  # the client library has a better question
+    return Unreachable(f"{place}: {doing}: {told}{'' if asks else ': are the brokers up?'}")
 
 
 def _permission(kind: str, doing: str, prefix: str | None) -> str:
@@ -258,8 +251,8 @@ def unanswered(settings: KafkaSettings, doing: str, seconds: float) -> HoldfastE
         return explain(reason, settings, doing)
     why = f" ({_plain(reason)})" if reason is not None else ""
     return Busy(
-        f"{settings.place}: {doing}: no acknowledgement within {seconds:g} s{why}: are the brokers "
-        "up? Send it again, it is taken once"
+        f"{settings.place}: {doing}: no acknowledgement within {round(seconds, 1):g} s{why}: are "
+        "the brokers up? Send it again, it is taken once"
     )
 
 

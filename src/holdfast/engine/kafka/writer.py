@@ -15,11 +15,12 @@ from concurrent.futures import Future
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.feed import Place
 from holdfast.engine.kafka.owners import Notice
 from holdfast.engine.kafka.records import Entry, Header, pack_entry, pack_messages
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
-from holdfast.engine.kafka.troubles import FENCED, client_log, explain, is_refusal
+from holdfast.engine.kafka.troubles import FENCED, explain, is_refusal
 from holdfast.errors import Busy, HoldfastError, Unreachable
 from holdfast.stepping.commit import Outgoing
 
@@ -125,17 +126,17 @@ class Writer:
         raise explain(errors[0] if errors else late, self._settings, "beginning to write")
 
     def _new_producer(self) -> Producer:
-        return Producer(
+        return made(
+            Producer,
+            self._settings,
             {
-                **self._settings.common(),
                 "transactional.id": self._name,
                 "transaction.timeout.ms": int(self._seconds * 1000),
                 "acks": "all",
                 "linger.ms": 0,
                 "message.max.bytes": RECORD_BYTES_MAX,
                 "compression.type": "none",
-                "logger": client_log,
-            }
+            },
         )
 
     def write(

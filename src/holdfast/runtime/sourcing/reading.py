@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import client_log, explain, is_refusal
+from holdfast.engine.kafka.troubles import explain, is_refusal
 from holdfast.errors import Missing, TryAgain, Unreachable
 from holdfast.runtime.sourcing.batching import RECORDS_PER_READ, Batch, Batcher, Place
 from holdfast.runtime.sourcing.lease import Lease, now
@@ -66,9 +67,10 @@ class SourceReader:
         self._lease = lease
         self._complained = float("-inf")
         session = int(settings.session_seconds * 1000)
-        self._consumer = Consumer(
+        self._consumer = made(
+            Consumer,
+            settings,
             {
-                **settings.common(),
                 "group.id": group_of(settings.prefix or ""),
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
@@ -81,8 +83,7 @@ class SourceReader:
                 "queued.max.messages.kbytes": QUEUED_KILOBYTES,
                 "fetch.queue.backoff.ms": 5,  # a second, if left alone, once so much waits
                 "topic.metadata.refresh.interval.ms": 30_000,  # to notice new partitions
-                "logger": client_log,
-            }
+            },
         )
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._drop, on_lost=self._drop
@@ -93,6 +94,7 @@ class SourceReader:
         self._read()
         if self._waiting and self._is_member():
             self._send()
+        self._rejects.tell()
         self._hold()
 
     def _send(self) -> None:
@@ -221,4 +223,5 @@ class SourceReader:
             _log.warning("source topics wait: %s", trouble)
 
     def close(self) -> None:
+        self._rejects.tell(at_once=True)
         self._consumer.close()

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
 from holdfast.engine.kafka.topics import TopicPlan, Topics
-from holdfast.engine.kafka.troubles import client_log, explain
+from holdfast.engine.kafka.troubles import explain
 from holdfast.errors import Busy
 from holdfast.runtime.sourcing.records import Rejected
 
@@ -30,6 +31,7 @@ class Rejects:
         self.topic = rejected_topic(settings.prefix or "")
         self._producer: Producer | None = None  # most fleets never need one
         self._untold = 0
+        self._example: Rejected | None = None  # of those
         self._told = float("-inf")
 
     def make_topic(self) -> None:
@@ -64,20 +66,23 @@ class Rejects:
         except KafkaException as trouble:
             raise explain(trouble.args[0], self._settings, f"writing {self.topic}") from None
         if producer.flush(WRITE_SECONDS):
+            self._producer = None  # appending.py says why
             raise Busy(f"{self.topic}: no acknowledgement within {WRITE_SECONDS:g} s: try again")
         if failed:
             if any(error.fatal() for error in failed):
                 self._producer = None
             raise explain(failed[0], self._settings, f"writing {self.topic}")
         self._untold += len(rejected)
-        self.tell(rejected[0])
+        self._example = rejected[0]
+        self.tell()
 
-    def tell(self, example: Rejected) -> None:
+    def tell(self, *, at_once: bool = False) -> None:
         """At once the first time, then not for every one of them."""
         now = time.monotonic()
-        if now - self._told < TELL_SECONDS:
+        waits = now - self._told < TELL_SECONDS and not at_once
+        if self._example is None or not self._untold or waits:
             return
-        record, reason = example
+        record, reason = self._example
         _log.warning(
             "%d record%s rejected, to topic %s: %s[%d] at %d: %s",
             self._untold,
@@ -92,16 +97,16 @@ class Rejects:
 
     def _ready(self) -> Producer:
         if self._producer is None:
-            self._producer = Producer(
+            self._producer = made(
+                Producer,
+                self._settings,
                 {
-                    **self._settings.common(),
                     "enable.idempotence": True,
                     "acks": "all",
                     "linger.ms": 5,
                     "message.max.bytes": RECORD_BYTES_MAX,
                     "delivery.timeout.ms": 60_000,
-                    "logger": client_log,
-                }
+                },
             )
         return self._producer
 
