@@ -7,12 +7,15 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from holdfast.engine.faults import no_faults
+from holdfast.engine.kafka import owners as kafka_owners
 from holdfast.engine.kafka import owning
 from holdfast.engine.kafka.engine import KafkaEngine
+from holdfast.engine.kafka.pulling import read_all
 from holdfast.errors import Busy, DiskFull, Fenced, Unreachable
 from holdfast.testing.conformance.workbench import Owner, append, numbered, record, soon
 from tests.engine.sites import Site
@@ -112,6 +115,28 @@ def test_a_pause_ends_with_the_first_commit_though_its_outcome_was_not_known(sit
     assert handover.committing() != []
     engine.commit([(owner.claim, commit)])
     assert handover.committing() == []
+
+
+def test_what_an_owner_before_told_late_is_not_the_last_word(site: Site) -> None:
+    """The topic keeps only that: whoever opens the fleet later would be refused for ever."""
+    north, south = site.open("north", partitions=1), site.open("south", partitions=1)
+    Owner.of(north)
+    late = north._fleet.owners.notice(0, kafka_owners.Owner(1, "", "north", full=True))
+    Owner.of(south)
+    told = partial(read_all, south.settings, south._fleet.feed, late.place)
+
+    def last_word() -> kafka_owners.Owner:
+        return msgspec.json.decode(list(told())[-1].value() or b"", type=kafka_owners.Owner)
+
+    north._fleet.appender.write(*late.place, late.value, key=late.key)
+    assert last_word().full
+
+    def is_corrected() -> bool:
+        south.maintain()
+        return last_word().epoch == 2
+
+    soon(is_corrected)
+    assert not last_word().full
 
 
 @pytest.mark.usefixtures("nobody_comes")

@@ -221,11 +221,10 @@ class KafkaEngine:
     def _look_after(self, owned: Ownership, following: Following) -> None:
         number, mirror = owned.claim.partition, following.mirror
         waiting = mirror.inbox.head().next - mirror.view.head().position
-        told = self._fleet.owners.notice_of_backlog(
-            number, owned.claim.epoch, waiting, self.limits.backlog_events_max
-        )
-        if told is not None:
-            self._fleet.appender.write(*told.place, told.value, key=told.key)
+        most = self.limits.backlog_events_max
+        news = self._fleet.owners.news(number, owned.claim.epoch, waiting, most)
+        if news is not None:
+            self._fleet.appender.write(*news.place, news.value, key=news.key)
         self._copies.bases.look(following)
         if number == self.catalog.layout.first:
             self._forwarder.look()

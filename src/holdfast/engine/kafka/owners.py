@@ -47,6 +47,7 @@ class Owners:
         self._place = Place(owners_topic(prefix), 0)
         self._feed = feed
         self._known: dict[int, Owner] = {}
+        self._outdated: set[int] = set()  # of these the newest record is of an owner before
         self._silent_until: dict[str, float] = {}  # by address
         self.next_offset = feed.beginning(self._place)
         feed.follow(self._place, self)
@@ -86,19 +87,23 @@ class Owners:
                 known = self._known.get(number)
                 if known is None or owner.epoch >= known.epoch:
                     self._known[number] = owner
+                    self._outdated.discard(number)
+                else:
+                    self._outdated.add(number)
             self.next_offset = (record.offset() or 0) + 1
 
-    def notice_of_backlog(self, number: int, epoch: int, waiting: int, most: int) -> Notice | None:
-        """For the owner, now and then, if it has to tell anything new: who is refused may come back
-        once half of it is folded."""
+    def news(self, number: int, epoch: int, waiting: int, most: int) -> Notice | None:
+        """For the owner, now and then, if it has to tell anything: who is refused may come back
+        once half of it is folded. What one before it told late would be all that is kept."""
         owner = self._known.get(number)
         if owner is None or owner.epoch != epoch:
             return None  # what we told of ourselves has not come back yet
         full = waiting > (most // 2 if owner.full else most)
-        if full == owner.full:
+        if full != owner.full:
+            now = "refused" if full else "let in again"
+            _log.warning("partition %d: %d events wait: senders are %s", number, waiting, now)
+        elif number not in self._outdated:
             return None
-        now = "refused" if full else "let in again"
-        _log.warning("partition %d: %d events wait: senders are %s", number, waiting, now)
         return self.notice(number, owner._replace(full=full))
 
     def notice(self, number: int, owner: Owner) -> Notice:
