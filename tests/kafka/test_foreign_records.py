@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.errors import DamagedData, HoldfastError, NewerFormat, OutdatedCode, UsageError
 from holdfast.runtime.fleet import Fleet
@@ -147,7 +148,9 @@ def test_newer_classes_have_folded(kafka: str, prefix: str, tmp_path: Path) -> N
 
 def _claimed(fleet: Fleet, url: str) -> None:
     with fleet.open(url) as live:
-        _wait(lambda: bool(getattr(live._engine, "_owned", None)), live.settle)
+        engine = live._engine
+        assert isinstance(engine, KafkaEngine)
+        _wait(lambda: engine._holdings.numbers() == [0], live.settle)
 
 
 def _wait(look: Callable[[], bool], meanwhile: Callable[[], None]) -> None:
