@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from holdfast import Fleet
 from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.engine.kafka.troubles import explain
 from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError, WrongFleet
 from tests.cli.commands import holdfast, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
@@ -115,6 +116,20 @@ def test_other_security_than_the_brokers(
 def test_tls_where_there_is_none(kafka: str) -> None:
     with told(Unreachable, "connecting to a PLAINTEXT broker listener?"):
         fleet.open(f"kafka://user:password@{kafka}/x")
+
+
+def test_of_several_reasons_the_best_is_told() -> None:
+    """The client library tells all of them, in any order."""
+    guess = "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener?"
+    settings = KafkaSettings("host:1", "x")
+    for code, text in (
+        (KafkaError._TRANSPORT, guess),
+        (KafkaError._TRANSPORT, "Disconnected: SSL connection closed by peer"),
+        (KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"),
+    ):
+        settings.complaints.append((time.monotonic(), KafkaError(code, text)))
+    trouble = explain(KafkaError(KafkaError._TIMED_OUT), settings, "connecting")
+    assert str(trouble) == f"kafka://host:1/x: connecting: {guess}"
 
 
 # URLs.

@@ -178,9 +178,14 @@ def _complaint(settings: KafkaSettings, since: float = 0.0) -> KafkaError | None
     """Why brokers do not answer, as far as the client library has said it lately."""
     since = max(since, time.monotonic() - COMPLAINT_SECONDS)
     told = [error for when, error in settings.complaints.copy() if when >= since]
-    # That all brokers are down it says beside every reason.
-    told.sort(key=lambda error: (_is_hopeless(error), error.code() != KafkaError._ALL_BROKERS_DOWN))
+    told.sort(key=_weight)
     return told[-1] if told else None
+
+
+def _weight(complaint: KafkaError) -> tuple[bool, bool, bool]:
+    """That all brokers are down, and that a line was cut, the library says beside every reason."""
+    is_reason = complaint.code() != KafkaError._ALL_BROKERS_DOWN
+    return _is_hopeless(complaint), is_reason, "?" in complaint.str()  # it has a guess
 
 
 def _are_down(settings: KafkaSettings, begun: float) -> bool:
