@@ -31,8 +31,7 @@ def topic(appender: Appender) -> str:
 
 
 class Deaf:
-    """A producer that has left partition 0 for ever, as the client library sometimes does after a
-    broker was away."""
+    """A producer that delivers nothing to partition 0 any more."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer

@@ -15,8 +15,9 @@ from holdfast.engine.kafka.troubles import explain, unanswered
 from holdfast.errors import Busy, HoldfastError, UsageError
 
 POLL_SECONDS = 0.1
-# After its broker was away, the client library may leave a partition for ever. So where nothing
-# arrives for this long, another producer tries: who has sent in vain sends the same again.
+# After its broker was away, a producer was seen to deliver nothing to a partition for 40 s more;
+# why is not known. Where nothing arrives for this long, another one tries: who has sent in vain
+# sends the same again.
 SILENT_SECONDS = 9.0
 _ENDED = {KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
