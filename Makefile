@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt tests/servers/requirements.txt
 	@$(PYTHON) -m venv $(VENV) >&2
 	@$(PIP) install -c constraints.txt pip >&2
 	@$(PIP) install -c constraints.txt hatchling editables >&2
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,kafka,protobuf,compiled,bench]' >&2
+	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,kafka,protobuf,compiled,gateway,grpc,mqtt,sql,traces,profile,bench]' >&2
 	@$(PIP) install --require-hashes --no-deps -r tests/servers/requirements.txt >&2
 	@touch $(STAMP)
 
