@@ -11,11 +11,12 @@ import click
 
 from holdfast.blob.urls import open_blob
 from holdfast.cli.folding import fold_standard_input
+from holdfast.cli.gateway import GatewayOptions, gateway_options
 from holdfast.cli.options import engine_option
 from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
-from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.errors import OutdatedCode, UsageError
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.calling.bell import left_open
@@ -75,9 +76,10 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     help="Where those topics are, if not where the data is.",
 )
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
-@click.option("--port", type=int, help="Comes with a later release.")
+@gateway_options
 def run(
     url: str,
+    gateway: GatewayOptions,
     fleet: str,
     workers: int,
     partitions: int | None,
@@ -90,19 +92,13 @@ def run(
     sources: tuple[str, ...],
     source_brokers: str | None,
     pin: bool,
-    port: int | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
 
-    Other processes send and read at the same time, with this command line or `fleet.connect`. With
-    --engine memory: events come as JSON lines from standard input, and actions go to standard
-    output as JSON lines.
+    Other processes send and read at the same time: over HTTP, with this command line or with
+    `fleet.connect`. With --engine memory: events come as JSON lines from standard input, and
+    actions go to standard output as JSON lines.
     """
-    if port is not None:
-        raise NotYet(
-            "--port: the gateway comes with a later release; until then other processes of this "
-            "machine use `holdfast send` or fleet.connect(…)"
-        )
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
@@ -118,6 +114,7 @@ def run(
     store = _store(url, snapshots, archive)
     if store is not None:
         helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
+    helpers += gateway.helpers(hidden(url), fleet, snapshots)
     options = SourceOptions(sources, source_brokers)
     _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin)
 

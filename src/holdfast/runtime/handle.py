@@ -70,7 +70,16 @@ class Handle:
         self._closed = False
         self._closing = threading.Lock()
 
+    @property
+    def engine(self) -> Engine:
+        """What it reads and appends to; closed with the handle."""
+        return self._engine
+
     # Reading.
+
+    def actions_end(self) -> str:
+        """The cursor behind every action that was issued."""
+        return self._reading.actions_end()
 
     def actions(self, *, after: str | None = None, most: int = ACTIONS_PER_PAGE) -> ActionPage:
         """Actions issued after a cursor; `page.cursor` continues behind the last one."""
@@ -89,6 +98,10 @@ class Handle:
             folded = view.head().position
             found[number] = Progress(max(folded, view.inbox_next()), folded)
         return found
+
+    def commits(self) -> dict[int, int]:
+        """How many commits each partition has: what is read again is the same while this is."""
+        return {number: view.head().commits for number, view in self._reading.views().items()}
 
     # Operating. Commands travel through the inbox, in order with the events.
 

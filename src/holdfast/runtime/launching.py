@@ -27,10 +27,12 @@ FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is en
 class Child:
     """One process and the pipe its heartbeats come through."""
 
-    def __init__(self, module: str, arguments: Sequence[str], bell: int | None = None) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()
+    ) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
-        passed = [theirs] if bell is None else [theirs, bell]
+        passed = [theirs, *descriptors]
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments, *map(str, passed)],
@@ -83,6 +85,7 @@ class Helper(NamedTuple):
     module: str
     arguments: Sequence[str]
     after_seconds: float = 0.0  # the workers come first
+    descriptors: Sequence[int] = ()  # open files that it inherits, also when it is started again
 
 
 class Launcher:
@@ -116,14 +119,14 @@ class Launcher:
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
         fleet, url, memory = self._arguments
         arguments = [fleet, for_worker(url, number), memory, ",".join(map(str, partitions))]
-        child = Child("holdfast.runtime.process", arguments, self._bell)
+        child = Child("holdfast.runtime.process", arguments, [self._bell])
         if self._cores:
             with suppress(ProcessLookupError):  # it has ended already: the supervisor will see
                 os.sched_setaffinity(child.pid, {self._cores[number % len(self._cores)]})
         return child
 
     def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
-        return Child("holdfast.runtime.calling.process", self._arguments[:2], self._bell)
+        return Child("holdfast.runtime.calling.process", self._arguments[:2], [self._bell])
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -173,7 +176,7 @@ class Launcher:
 
 def _helping(helper: Helper) -> Supervisor:
     def spawn(number: int, partitions: Sequence[int]) -> Child:
-        return Child(helper.module, helper.arguments)
+        return Child(helper.module, helper.arguments, helper.descriptors)
 
     supervisor = Supervisor(spawn, 1, [0], time.monotonic, helper.noun)
     supervisor.posts[0].start_after = time.monotonic() + helper.after_seconds

@@ -106,6 +106,16 @@ class PausedAgent:
     held: int
 
 
+@dataclass(frozen=True, slots=True)
+class PendingTimer:
+    """`every` is the period of a timer that fires again, or None."""
+
+    name: str
+    due: float
+    every: float | None
+    event: object
+
+
 class Rows(NamedTuple):
     """Rows of an inbox frame that one agent took, with nothing in between."""
 
@@ -161,8 +171,13 @@ class Reading:
                     starts[number] = start + len(taken)
                     if len(page) >= most:
                         break
-        page.cursor = base64.urlsafe_b64encode(msgspec.msgpack.encode(starts)).decode()
+        page.cursor = _write_cursor(starts)
         return page
+
+    def actions_end(self) -> str:
+        """The cursor behind every action that was issued."""
+        numbers = range(self._ends()[-1])
+        return _write_cursor([self._engine.view(n).head().actions_next for n in numbers])
 
     def _ends(self) -> list[int]:
         """How many partitions there were, retired ones included, before each rescaling and now."""
@@ -268,6 +283,17 @@ class Reading:
                         found.append(PausedAgent(record.agent, record.key, extras.paused, held))
         return found
 
+    def timers(self, agent: str, key: str) -> list[PendingTimer] | None:
+        """Those that are set, the next one first; None if there is no such agent."""
+        record = self.record(agent, key)
+        if record is None:
+            return None
+        rows = unpack_extras(record.extras).timers if record.extras else []
+        return [
+            PendingTimer(name, due, period or None, self._instance(schema, bytes(row)))
+            for name, due, period, schema, row in sorted(rows, key=lambda row: (row[1], row[0]))
+        ]
+
     def _dead_letter(self, number: int, letter: Letter, redriven: bool) -> DeadLetter:
         return DeadLetter(
             id=f"{number}.{letter.id}",
@@ -333,6 +359,10 @@ def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]
             for each in read_firings(journalled):
                 if (each.agent, each.key) == (agent, key):
                     yield Rang(number, each.position, each.name, each.due, each.now, each.event)
+
+
+def _write_cursor(starts: list[int]) -> str:
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(starts)).decode()
 
 
 def _read_cursor(cursor: str | None, ends: list[int]) -> list[int]:

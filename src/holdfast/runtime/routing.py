@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple, TypeVar, cast
 
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
-from holdfast.errors import Busy, Rescaling, TryAgain
+from holdfast.errors import Busy, HoldfastError, Rescaling, TryAgain
 from holdfast.model.keys import Layout, check_key
 from holdfast.runtime.world import REAL, World
 from holdfast.stepping.rows import select
@@ -82,20 +82,29 @@ class Group:
         self._leader: _Waiting | None = None
 
     def append(self, parcel: Parcel, wait_seconds: float) -> Taken:
-        waiting = _Waiting(parcel)
+        (result,) = self.append_together([parcel], wait_seconds)
+        if isinstance(result, Taken):
+            return result
+        raise result
+
+    def append_together(
+        self, parcels: Sequence[Parcel], wait_seconds: float
+    ) -> list[Taken | Exception]:
+        """In one transaction; what became of each."""
+        waiting = _Waiting(parcels)
         try:
             with self._lock:
                 self._queue.append(waiting)
                 if self._leader is None:
                     self._lead(waiting)
             waiting.called.acquire()
-            if waiting.result is None:
+            if waiting.results is None:
                 self._append_all(waiting, wait_seconds)
         finally:
             self._leave(waiting)
-        if isinstance(waiting.result, Taken):
-            return waiting.result
-        raise waiting.result or Busy("the append was interrupted: try again")
+        if waiting.results is None:
+            return [Busy("the append was interrupted: try again")] * len(parcels)
+        return waiting.results
 
     def _lead(self, waiting: _Waiting) -> None:
         self._leader = waiting
@@ -112,32 +121,34 @@ class Group:
 
     def _append_all(self, leader: _Waiting, wait_seconds: float) -> None:
         batch: list[_Waiting] = []
+        parcels: list[Parcel] = []
         results: Sequence[Taken | Exception] | None = None
         try:
             with self._lock:
                 batch, self._queue = self._queue, []
-            parcels = [waiting.parcel for waiting in batch]
+            parcels = [parcel for waiting in batch for parcel in waiting.parcels]
             results = self._engine.append(self._partition, parcels, wait_seconds)
         except Exception as error:
-            results = [error] * len(batch)
+            results = [error] * len(parcels)
         finally:
             if results is None:
                 # Ours alone is an interruption such as Ctrl-C; the others have to try again.
                 busy = Busy("another thread's append was interrupted: try again")
-                results = [busy] * len(batch)
-            for waiting, result in zip(batch, results, strict=True):
-                waiting.result = result
+                results = [busy] * len(parcels)
+            following = iter(results)
+            for waiting in batch:
+                waiting.results = list(islice(following, len(waiting.parcels)))
                 if waiting is not leader:
                     waiting.called.release()
 
 
 class _Waiting:
-    __slots__ = ("called", "parcel", "result")
+    __slots__ = ("called", "parcels", "results")
 
-    def __init__(self, parcel: Parcel) -> None:
-        self.parcel = parcel
-        self.result: Taken | Exception | None = None
-        self.called = threading.Lock()  # free once it has its result, or has to lead
+    def __init__(self, parcels: Sequence[Parcel]) -> None:
+        self.parcels = parcels
+        self.results: list[Taken | Exception] | None = None
+        self.called = threading.Lock()  # free once it has its results, or has to lead
         self.called.acquire()
 
 
@@ -192,6 +203,29 @@ class Router:
                     raise type(refusal)(f"{refusal} (tried for {timeout:g} s)") from None
                 self.world.sleep(pause)
                 attempt += 1
+
+    def append_together(
+        self, partition: int, parcels: Sequence[Parcel], timeout: float
+    ) -> list[list[tuple[int, Taken]] | HoldfastError]:
+        """Parcels in one transaction; what became of each. A refusal that passes is waited for."""
+        deadline = self.world.monotonic() + timeout
+        patience = min(APPEND_SECONDS, timeout)
+        found: list[list[tuple[int, Taken]] | HoldfastError] = []
+        results = self._group(partition).append_together(parcels, patience)
+        for parcel, result in zip(parcels, results, strict=True):
+            if isinstance(result, Taken):
+                found.append([(partition, result)])
+                continue
+            if not isinstance(result, HoldfastError):
+                raise result
+            try:
+                if not isinstance(result, TryAgain):
+                    raise result
+                left = max(0.0, deadline - self.world.monotonic())
+                found.append(self.append(partition, parcel, left))
+            except HoldfastError as refusal:
+                found.append(refusal)
+        return found
 
     def _group(self, partition: int) -> Group:
         group = self._groups.get(partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
@@ -18,12 +18,13 @@ from holdfast.model.calls import CallFailed
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Field, Kind, Schema, UntypedReader
+from holdfast.runtime.consigning import Numbered, Outcome, consign
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
-from holdfast.runtime.reading import HistoryEntry, Plain, Untyped
+from holdfast.runtime.reading import HistoryEntry, PendingTimer, Plain, Untyped
 from holdfast.runtime.routing import Router
 from holdfast.runtime.schemas import codebook_of
-from holdfast.runtime.sending import Courier, Receipt, make_parcel, numbered
+from holdfast.runtime.sending import Courier, Receipt, check_numbers, make_parcel, numbered
 from holdfast.stepping.codebook import EVENT_BYTES_MAX, Codebook
 from holdfast.stepping.commit import Record
 from holdfast.stepping.inputs import external_frame
@@ -37,6 +38,7 @@ class Address(NamedTuple):
     key: str
     event: str
     values: Mapping[str, object]
+    event_time: float | None = None
 
 
 class AgentState(NamedTuple):
@@ -63,9 +65,14 @@ class Names:
         return self._find("event", name, f"no event {name!r} in fleet {self._fleet!r}")
 
     def of_kind(self, kind: Kind) -> list[str]:
+        return [schema.name for schema in self.schemas(kind)]
+
+    def schemas(self, kind: Kind) -> list[Schema]:
+        """The newest version of each class, by name."""
         if not self._newest:
             self._newest = {(s.kind, s.name): (i, s) for i, s in sorted(self._load().items())}
-        return sorted(name for of, name in self._newest if of == kind)
+        found = {name: schema for (of, name), (_, schema) in self._newest.items() if of == kind}
+        return [found[name] for name in sorted(found)]
 
     def pack(self, name: str, values: Mapping[str, object]) -> tuple[int, bytes]:
         """An event as (schema id, row), checked against the stored types."""
@@ -138,6 +145,8 @@ class UntypedSending(Courier[Address]):
         for agent in dict.fromkeys(row.agent for row in rows):
             self._names.check_agent(agent)
         packed = [self._names.pack(row.event, row.values) for row in rows]
+        times = [event_time if row.event_time is None else row.event_time for row in rows]
+        check_event_times(times)
         parcels = []
         for share in self._router.split([row.key for row in rows]):
             own, events = share.of(rows), share.of(packed)
@@ -148,12 +157,19 @@ class UntypedSending(Courier[Address]):
                 raw_payload([schema for schema, _ in events], [row for _, row in events]),
                 source=source,
                 seqs=seqs,
-                event_times=None if event_time is None else [event_time] * len(own),
+                event_times=None if times[0] is None else cast(list[float], share.of(times)),
                 previous=None if previous is None else [previous] * len(own),
                 asks=asks,
             )
             parcels.append((share.partition, make_parcel(frame, source, seqs)))
         return parcels
+
+
+def check_event_times(times: Sequence[float | None]) -> None:
+    if None in times and any(time is not None for time in times):
+        raise UsageError("some of these events have an event_time: give it for all or none")
+    for time in times:
+        check_numbers(None, None, time)
 
 
 class UntypedLive(Handle):
@@ -176,6 +192,10 @@ class UntypedLive(Handle):
         """Returns when all are durable; atomic per partition; numbered on from `first_seq`."""
         return self._sending.send(rows, source, first_seq, timeout, event_time=event_time)
 
+    def consign(self, rows: Sequence[Numbered], *, timeout: float = SEND_SECONDS) -> Outcome:
+        """Events that their sources have numbered, of many of them at once."""
+        return consign(self._router, rows, timeout)
+
     def ask(
         self,
         agent: str,
@@ -189,9 +209,8 @@ class UntypedLive(Handle):
         deadline = self._world.monotonic() + timeout
         rows = [Address(agent, key, event, values)]
         receipt = self._sending.send(rows, None, None, timeout, asks=True)
-        reply = self._reply_to(receipt, f"{agent}/{key}", timeout, deadline)
-        assert isinstance(reply, Plain)
-        return reply
+        answer = self._answer_to(receipt, f"{agent}/{key}", timeout, deadline)
+        return self.plain(answer.schema, answer.row)
 
     def state(
         self,
@@ -242,9 +261,14 @@ class UntypedLive(Handle):
             if record.key >= beginning:
                 yield self._state(record)
 
+    def plain(self, schema_id: int, row: bytes) -> Plain:
+        """A stored row as values."""
+        found = self._instance(schema_id, row)
+        assert isinstance(found, Plain)
+        return found
+
     def _state(self, record: Record) -> AgentState:
-        plain = self._instance(record.schema, record.state)
-        assert isinstance(plain, Plain)
+        plain = self.plain(record.schema, record.state)
         return AgentState(record.agent, record.key, record.version, record.updated, plain.values)
 
     def history(self, agent: str, key: str) -> Iterator[HistoryEntry]:
@@ -252,6 +276,12 @@ class UntypedLive(Handle):
         self.names.check_agent(agent)
         check_key(key)
         return self._reading.history(agent, key)
+
+    def timers(self, agent: str, key: str) -> list[PendingTimer] | None:
+        """Those that are set, the next one first; None if there is no such agent."""
+        self.names.check_agent(agent)
+        check_key(key)
+        return self._reading.timers(agent, key)
 
     def pause(self, agent: str, key: str, reason: str = "by an operator") -> Receipt:
         """Hold this agent's events until `resume`; nothing is lost."""

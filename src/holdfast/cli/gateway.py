@@ -1,0 +1,182 @@
+"""`gateway` and `token`: the HTTP gateway alone, and who may use it; its options for `run` too."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from holdfast.cli.options import engine_option
+from holdfast.errors import InUse, UsageError
+from holdfast.runtime.launching import Helper
+
+if TYPE_CHECKING:
+    from holdfast.gateway.settings import Settings
+
+HOST, PORT = "127.0.0.1", 8080
+NEEDED = ("starlette", "uvicorn", "httptools", "wsproto")
+EXTRA = "pip install 'holdfast[gateway]'"
+
+Command = Callable[..., None]
+
+
+class GatewayOptions(NamedTuple):
+    host: str
+    port: str | None
+    tokens: str | None
+    tls_cert: str | None
+    tls_key: str | None
+    client_ca: str | None
+
+    def settings(self, fleet: str | None, snapshots: str | None) -> Settings:
+        from holdfast.gateway.settings import Settings
+
+        found = Settings(
+            host=self.host,
+            port=PORT if self.port is None else _port(self.port),
+            tokens=self.tokens,
+            certificate=self.tls_cert,
+            key=self.tls_key,
+            client_ca=self.client_ca,
+            fleet=fleet,
+            snapshots=snapshots,
+        )
+        found.check()
+        return found
+
+    def helpers(self, url: str, fleet: str, snapshots: str | None) -> list[Helper]:
+        """The gateway beside a fleet. Only one that was asked for has to be there."""
+        if self.port == "none":
+            return []
+        asked_for = any(each is not None for each in self[1:]) or self.host != HOST
+        if missing := _missing():
+            if asked_for:
+                raise UsageError(f"the gateway needs {missing}: {EXTRA}")
+            click.echo(f"holdfast: no gateway: {missing} is not installed: {EXTRA}", err=True)
+            return []
+        import msgspec
+
+        from holdfast.gateway.serving import listen
+
+        settings = self.settings(fleet, snapshots)
+        try:
+            listener = listen(settings)
+        except InUse as taken:
+            if asked_for:
+                raise
+            click.echo(f"holdfast: no gateway: {taken}", err=True)
+            return []
+        click.echo(f"gateway at {_shown(settings, listener)}")
+        encoded = msgspec.json.encode(settings).decode()
+        descriptor = listener.detach()  # ours until the end: a successor listens on it too
+        return [
+            Helper("gateway", "holdfast.gateway.process", [url, encoded], descriptors=[descriptor])
+        ]
+
+
+def gateway_options(command: Command) -> Command:
+    """Where the gateway listens and who may come in; the command gets them as `gateway`."""
+
+    @click.option("--host", default=HOST, show_default=True, help="Where the gateway listens.")
+    @click.option(
+        "--port",
+        envvar="HOLDFAST_PORT",
+        metavar="PORT|none",
+        show_envvar=True,
+        help=f"Of the gateway (HTTP); {PORT} unless given.",
+    )
+    @click.option("--tokens", metavar="FILE", help="Who may use the gateway; see `token`.")
+    @click.option("--tls-cert", metavar="FILE", help="PEM; then it speaks TLS 1.3 only.")
+    @click.option("--tls-key", metavar="FILE")
+    @click.option("--client-ca", metavar="FILE", help="Clients need a certificate of this CA.")
+    @functools.wraps(command)
+    def wrapped(
+        host: str,
+        port: str | None,
+        tokens: str | None,
+        tls_cert: str | None,
+        tls_key: str | None,
+        client_ca: str | None,
+        **others: object,
+    ) -> None:
+        options = GatewayOptions(host, port, tokens, tls_cert, tls_key, client_ca)
+        click.get_current_context().invoke(command, gateway=options, **others)
+
+    return wrapped
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 65536):
+        raise UsageError(f"--port {text!r}: give 0 to 65535, or none")
+    return int(text)
+
+
+def _missing() -> str:
+    return next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
+
+
+def _shown(settings: Settings, listener: socket.socket) -> str:
+    """With the port that the system chose for 0."""
+    import msgspec
+
+    port = listener.getsockname()[1]
+    return msgspec.structs.replace(settings, port=port).address
+
+
+@click.command()
+@engine_option
+@gateway_options
+@click.option("--fleet", metavar="FLEET", help="The code, for states of the past (?at=).")
+@click.option("--snapshots", metavar="URL", help="For the same; beside the data unless given.")
+def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str | None) -> None:
+    """Serve the fleet whose data is there over HTTP, until SIGTERM or Ctrl-C.
+
+    It keeps nothing itself: there can be several, and any of them can be stopped at any time.
+    """
+    if missing := _missing():
+        raise UsageError(f"the gateway needs {missing}: {EXTRA}")
+    from holdfast.gateway.serving import listen, make_server
+    from holdfast.runtime.supervised import when_told_to_finish
+    from holdfast.runtime.untyped import connect_untyped
+
+    if gateway.port == "none":
+        raise UsageError("--port none: a gateway alone needs a port")
+    settings = gateway.settings(fleet, snapshots)
+    with connect_untyped(url) as live, listen(settings) as listener:
+        server = make_server(live, settings)
+        when_told_to_finish(server.stop)
+        fleet_name = live.engine.catalog.fleet
+        click.echo(f"{fleet_name}: gateway at {_shown(settings, listener)}")
+        server.run([listener])
+        click.echo(f"{fleet_name}: the gateway has stopped")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["read", "send", "admin"]),
+    required=True,
+    help="Each may what those before it may.",
+)
+@click.option("--file", "path", metavar="FILE", help="Put it into this file of tokens.")
+def token(name: str, role: str, path: str | None) -> None:
+    """Make a token for NAME. It is shown once; the file of tokens has only its digest."""
+    from holdfast.gateway.tokens import lines_for, new_token, read_tokens
+
+    made = new_token()
+    lines = lines_for(name, role, made)
+    if path is None:
+        click.echo(f"{made}\n\n# for the file that --tokens names:\n{lines}", nl=False)
+        return
+    place = Path(path)
+    if place.exists() and name in {each.name for each in read_tokens(place).values()}:
+        raise UsageError(f"{path} has a token {name!r} already: remove it first")
+    with place.open("a", encoding="utf-8") as file:
+        file.write(lines)
+    click.echo(made)

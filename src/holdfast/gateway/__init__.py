@@ -1,0 +1,1 @@
+"""How machines reach a fleet over the network. It keeps nothing: what it took is in an inbox."""

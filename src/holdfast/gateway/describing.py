@@ -1,0 +1,243 @@
+"""What the gateway offers, for machines: OpenAPI 3.1 and AsyncAPI 3.0, with this fleet's classes.
+
+The routes stand in `operations`; here they are put around the classes that the data knows.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from holdfast.gateway.cloudevents import BATCH, STRUCTURED
+from holdfast.gateway.envelopes import COLUMNS_JSON, COLUMNS_MSGPACK, JSON, MSGPACK, NDJSON
+from holdfast.gateway.jsonschema import Shape, shape_of_class
+from holdfast.gateway.operations import KEY, OPERATIONS, Operation
+from holdfast.gateway.problems import PROBLEM
+from holdfast.model.calls import CallFailed
+from holdfast.model.schema import Schema
+from holdfast.runtime.untyped import UntypedLive
+
+_NUMBER: Shape = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_TEXT: Shape = {"type": "string"}
+_SOURCE: Shape = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-}]+$"}
+_TIME: Shape = {"type": "number"}
+
+
+def openapi(live: UntypedLive) -> Shape:
+    fleet = live.engine.catalog.fleet
+    paths: dict[str, Shape] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"Holdfast fleet {fleet}",
+            "version": version("holdfast"),
+            "description": "Events are acknowledged when they are durable. Every refusal is a "
+            "problem document (RFC 9457) of one line.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": _components(live),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def asyncapi(live: UntypedLive) -> Shape:
+    """The two feeds, over Server-Sent Events and WebSockets."""
+    channels = {}
+    operations = {}
+    for noun, what in (("Action", "actions"), ("Change", "changes")):
+        channels[what] = {
+            "address": f"/{what}",
+            "messages": {noun: {"payload": {"$ref": f"#/components/schemas/{noun}"}}},
+            "bindings": {"ws": {"method": "GET"}},
+        }
+        operations[f"follow_{what}"] = {
+            "action": "send",
+            "channel": {"$ref": f"#/channels/{what}"},
+            "summary": f"The {what} behind a cursor, as they come.",
+        }
+    components = _components(live)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": f"Holdfast fleet {live.engine.catalog.fleet}",
+            "version": version("holdfast"),
+        },
+        "channels": channels,
+        "operations": operations,
+        "components": {"schemas": {name: components[name] for name in ("Action", "Change")}},
+    }
+
+
+def _operation(operation: Operation) -> Shape:
+    refusals = {
+        str(status): {
+            "description": text,
+            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status, text in operation.refusals.items()
+    }
+    found: Shape = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [parameter.shape() for parameter in operation.parameters],
+        "responses": {"200": operation.answer.shape(), **refusals},
+    }
+    if operation.body:
+        found["requestBody"] = {
+            "required": True,
+            "content": {
+                media: {"schema": {"$ref": f"#/components/schemas/{name}"}}
+                for media, name in _BODIES[operation.body].items()
+            },
+        }
+    return found
+
+
+_BODIES = {
+    "events": {
+        JSON: "Events",
+        NDJSON: "Lines",
+        MSGPACK: "Events",
+        COLUMNS_JSON: "Columns",
+        COLUMNS_MSGPACK: "Columns",
+        STRUCTURED: "CloudEvent",
+        BATCH: "CloudEvents",
+    },
+    "question": {JSON: "Question", MSGPACK: "Question"},
+}
+
+
+def _components(live: UntypedLive) -> dict[str, Shape]:
+    agents = live.names.of_kind("state")
+    events = [s for s in live.names.schemas("event") if s.name != CallFailed.__name__]
+    found: dict[str, Shape] = {
+        "Event": {"oneOf": [_event(schema, agents) for schema in events]},
+        "Events": {"anyOf": [_ref("Event"), {"type": "array", "items": _ref("Event")}]},
+        "Lines": {"type": "string", "description": "One Event in JSON per line."},
+        "Columns": _columns(agents, [schema.name for schema in events]),
+        "CloudEvent": _cloud_event([schema.name for schema in events]),
+        "CloudEvents": {"type": "array", "items": _ref("CloudEvent")},
+        "Question": {"oneOf": [_question(schema, agents) for schema in events]},
+        "Action": {"oneOf": [_action(schema) for schema in live.names.schemas("action")]},
+        "Change": _change(),
+        "Problem": _problem(),
+    }
+    for schema in live.names.schemas("state"):
+        found[f"State.{schema.name}"] = shape_of_class(schema)
+    if not found["Action"]["oneOf"]:
+        found["Action"] = {"type": "object"}
+    return found
+
+
+def _ref(name: str) -> Shape:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _closed(properties: dict[str, Shape], *required: str) -> Shape:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _addressed(schema: Schema, agents: list[str]) -> dict[str, Shape]:
+    return {
+        "agent": {"enum": agents},
+        "key": KEY,
+        "type": {"const": schema.name},
+        "data": shape_of_class(schema),
+    }
+
+
+def _required(schema: Schema) -> tuple[str, ...]:
+    needs_data = any(field.required for field in schema.fields)
+    return ("agent", "key", "type", "data") if needs_data else ("agent", "key", "type")
+
+
+def _event(schema: Schema, agents: list[str]) -> Shape:
+    numbers = {"source": _SOURCE, "seq": _NUMBER, "event_time": _TIME}
+    shape = _closed({**_addressed(schema, agents), **numbers}, *_required(schema))
+    return {**shape, "dependentRequired": {"source": ["seq"], "seq": ["source"]}}
+
+
+def _question(schema: Schema, agents: list[str]) -> Shape:
+    timeout: Shape = {"type": "number", "minimum": 0, "maximum": 60}
+    return _closed({**_addressed(schema, agents), "timeout": timeout}, *_required(schema))
+
+
+def _columns(agents: list[str], events: list[str]) -> Shape:
+    properties: dict[str, Shape] = {
+        "agent": {"enum": agents},
+        "type": {"enum": events},
+        "keys": {"type": "array", "items": KEY},
+        "columns": {"type": "object", "description": "Per field one value for each key, or one."},
+        "source": _SOURCE,
+        "first_seq": _NUMBER,
+        "event_times": {"type": "array", "items": _TIME},
+    }
+    return _closed(properties, "agent", "type", "keys")
+
+
+def _cloud_event(events: list[str]) -> Shape:
+    return {
+        "type": "object",
+        "properties": {
+            "specversion": {"const": "1.0"},
+            "id": {"type": "string", "minLength": 1},
+            "source": {"type": "string", "minLength": 1},
+            "type": {"enum": events},
+            "subject": {"type": "string", "description": "AGENT/KEY"},
+            "time": {"type": "string", "format": "date-time"},
+            "sequence": {"type": "string", "pattern": "^[0-9]+$"},
+            "data": {"type": "object"},
+        },
+        "required": ["specversion", "id", "source", "type", "subject"],
+    }
+
+
+def _action(schema: Schema) -> Shape:
+    return {
+        "type": "object",
+        "properties": {
+            "id": _TEXT,
+            "agent": _TEXT,
+            "key": KEY,
+            "type": {"const": schema.name},
+            "data": shape_of_class(schema),
+            "now": _TIME,
+            "expires_at": {"type": ["number", "null"]},
+            "priority": {"enum": ["normal", "urgent"]},
+        },
+        "required": ["id", "agent", "key", "type", "data", "now", "priority"],
+    }
+
+
+def _change() -> Shape:
+    return {
+        "type": "object",
+        "properties": {
+            "agent": _TEXT,
+            "key": KEY,
+            "version": _NUMBER,
+            "updated": _TIME,
+            "state": {"type": "object"},
+            "gone": {"const": True},
+        },
+        "required": ["agent", "key"],
+    }
+
+
+def _problem() -> Shape:
+    properties: dict[str, Shape] = {
+        "type": _TEXT,
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "detail": _TEXT,
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}

@@ -1,0 +1,49 @@
+"""What can be followed, as rows behind a cursor: actions, and states that changed."""
+
+from __future__ import annotations
+
+from holdfast.errors import UsageError
+from holdfast.gateway.reading import Values, action_values
+from holdfast.gateway.streaming import Page
+from holdfast.runtime.untyped import UntypedLive
+from holdfast.view.changes import Change, Following
+
+NOW = "now"  # as a cursor: what comes from here on
+
+
+class Feeds:
+    def __init__(self, live: UntypedLive) -> None:
+        self._live = live
+        self._following = Following(live.engine)
+
+    def actions(self, agent: str | None, key: str | None, after: str | None, most: int) -> Page:
+        cursor = self._live.actions_end() if after == NOW else after
+        page = self._live.actions(after=cursor, most=most)
+        rows = [action_values(each) for each in page if _is_for(each.agent, each.key, agent, key)]
+        return Page(rows, page.cursor)
+
+    def changes(self, agent: str | None, key: str | None, after: str | None, most: int) -> Page:
+        if after == NOW:
+            return Page([], self._following.now())
+        page = self._following.page(after, most)
+        wanted = [each for each in page.changes if _is_for(each.agent, each.key, agent, key)]
+        return Page([self._change_values(each) for each in wanted], page.cursor)
+
+    def _change_values(self, change: Change) -> Values:
+        record = change.record
+        values: Values = {"agent": change.agent, "key": change.key}
+        if record is None:
+            return {**values, "gone": True}
+        plain = self._live.plain(record.schema, record.state)
+        return {
+            **values,
+            "version": record.version,
+            "updated": record.updated,
+            "state": plain.values,
+        }
+
+
+def _is_for(agent: str, key: str, wanted: str | None, wanted_key: str | None) -> bool:
+    if wanted is None and wanted_key is not None:
+        raise UsageError("key without agent: give both, as in ?agent=Drone&key=d-1")
+    return wanted in (None, agent) and wanted_key in (None, key)

@@ -1,0 +1,87 @@
+"""Routes that follow the fleet: `/actions` and `/changes`, in each of the ways of `streaming`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from holdfast.errors import HoldfastError
+from holdfast.gateway.asked import Asked
+from holdfast.gateway.crew import Crews
+from holdfast.gateway.endpoints import PAGE, json_response, route
+from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.guarding import require
+from holdfast.gateway.problems import Problem
+from holdfast.gateway.settings import Bounds
+from holdfast.gateway.streaming import Feed, Hub, as_events, over_websocket
+from holdfast.gateway.tokens import Role
+
+WAIT_SECONDS_MAX = 60.0
+EVENT_STREAM = "text/event-stream"
+Choose = Callable[[Asked], Feed]
+
+
+class FollowRoutes:
+    def __init__(self, feeds: Feeds, hub: Hub, crews: Crews, bounds: Bounds) -> None:
+        self._feeds = feeds
+        self._hub = hub
+        self._crews = crews
+        self._bounds = bounds
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            route("/actions", "GET", Role.READ, self._actions),
+            route("/changes", "GET", Role.READ, self._changes),
+            WebSocketRoute("/actions", partial(self._follow, self._action_feed)),
+            WebSocketRoute("/changes", partial(self._follow, self._change_feed)),
+        ]
+
+    async def _actions(self, request: Request) -> Response:
+        return await self._page_or_stream(request, self._action_feed, "action")
+
+    async def _changes(self, request: Request) -> Response:
+        return await self._page_or_stream(request, self._change_feed, "change")
+
+    def _action_feed(self, asked: Asked) -> Feed:
+        return partial(self._feeds.actions, asked.text("agent"), asked.text("key"))
+
+    def _change_feed(self, asked: Asked) -> Feed:
+        return partial(self._feeds.changes, asked.text("agent"), asked.text("key"))
+
+    async def _page_or_stream(self, request: Request, choose: Choose, noun: str) -> Response:
+        asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key"))
+        feed, cursor = choose(asked), asked.text("after")
+        if EVENT_STREAM in request.headers.get("accept", ""):
+            cursor = request.headers.get("last-event-id", cursor)
+            await self._crews.reads.run(feed, cursor, 1)  # what is wrong with it is told at once
+            self._hub.enter()
+            return StreamingResponse(
+                as_events(self._hub, feed, cursor, noun),
+                media_type=EVENT_STREAM,
+                headers={"cache-control": "no-store"},
+            )
+        most = asked.whole("most", PAGE, 1, self._bounds.rows_per_page_max)
+        wait = asked.seconds("wait", 0.0, WAIT_SECONDS_MAX)
+        self._hub.enter()
+        try:
+            page = await self._hub.next_page(feed, cursor, most, wait)
+        finally:
+            self._hub.leave()
+        return json_response({f"{noun}s": page.rows, "cursor": page.cursor})
+
+    async def _follow(self, choose: Choose, socket: WebSocket) -> None:
+        try:
+            require(socket.scope, Role.READ)
+            asked = Asked(socket.query_params, ("after", "agent", "key"))
+            feed, cursor = choose(asked), asked.text("after")
+            await self._crews.reads.run(feed, cursor, 1)
+            self._hub.enter()
+        except (HoldfastError, Problem) as refusal:
+            await socket.close(1008, str(refusal)[:100])
+            return
+        await over_websocket(self._hub, feed, cursor, socket)

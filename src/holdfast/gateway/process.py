@@ -1,0 +1,29 @@
+"""The gateway's process: `python -m holdfast.gateway.process URL SETTINGS PIPE LISTENER`.
+
+Started by the supervisor, never by hand. The socket is the supervisor's: while a gateway that died
+is replaced, connections wait in it.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+
+from holdfast.gateway.serving import make_server
+from holdfast.gateway.settings import Settings
+from holdfast.runtime.supervised import attend, serve, when_told_to_finish
+from holdfast.runtime.untyped import connect_untyped
+
+
+def run(url: str, settings: str, pipe: str, listener: str) -> int:
+    attend(pipe)
+    with connect_untyped(url) as live:
+        server = make_server(live, msgspec.json.decode(settings, type=Settings))
+        when_told_to_finish(server.stop)
+        server.run([socket.socket(fileno=int(listener))])
+    return 0
+
+
+if __name__ == "__main__":
+    serve(run, fleet_goes_on_without="gateway")

@@ -1,0 +1,174 @@
+"""`POST /events` and `POST /ask`: from a request's body to a durable append.
+
+Three ways a request is numbered: by its events, each with source and seq; by its Idempotency-Key;
+or by the gateway, and then a client that is not sure must not simply send again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.errors import TryAgain, UsageError
+from holdfast.gateway.cloudevents import is_cloud_event, read_cloud_events
+from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, decoded
+from holdfast.gateway.problems import Problem, problem_of
+from holdfast.gateway.settings import Bounds
+from holdfast.runtime.consigning import Numbered, Outcome, source_once
+from holdfast.runtime.sending import Receipt
+from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
+
+KEY_LENGTH_MAX = 255
+_ROWS_SHOWN = 100
+
+
+class Post(NamedTuple):
+    """A request as far as it matters here."""
+
+    body: bytes
+    media: str
+    headers: Mapping[str, str]  # names in lower case
+    who: str
+
+
+class Taker:
+    def __init__(self, live: UntypedLive, bounds: Bounds) -> None:
+        self._live = live
+        self._bounds = bounds
+
+    def take(self, post: Post) -> dict[str, object]:
+        """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
+        rows = self._read(post)
+        if not rows:
+            return {"events": 0, "repeats": 0, "receipt": ""}
+        once = post.headers.get("idempotency-key")
+        if self._are_numbered(rows, once, post.who):
+            outcome = self._live.consign(self._packed(rows), timeout=self._bounds.send_seconds)
+            if outcome.refused:
+                raise _refused(outcome, len(rows))
+            receipt = outcome.receipt
+        else:
+            receipt = self._send(rows)
+        return {
+            "events": len(rows),
+            "repeats": receipt.repeats,
+            "receipt": receipt_text(receipt),
+        }
+
+    def _read(self, post: Post) -> list[Sent]:
+        if is_cloud_event(post.media, post.headers):
+            rows = read_cloud_events(post.body, post.media, post.headers)
+        else:
+            form = FORMS.get(post.media)
+            if form is None:
+                known = ", ".join(FORMS)
+                text = f"a body of {post.media or 'no content type'}: send one of {known}"
+                raise Problem(415, "Unsupported Media Type", text)
+            rows = form(post.body)
+            for row in rows:
+                if row.source is not None and row.source.startswith("~"):
+                    raise UsageError(f"source {row.source!r}: names that start with ~ are ours")
+        most = self._bounds.events_per_request_max
+        if len(rows) > most:
+            text = f"{len(rows):,} events in one request: send at most {most:,}"
+            raise Problem(413, "Content Too Large", text)
+        return rows
+
+    def _are_numbered(self, rows: Sequence[Sent], once: str | None, who: str) -> bool:
+        """Whether the events have numbers; those that an Idempotency-Key stands for get them."""
+        given = sum(row.source is not None for row in rows)
+        if given not in (0, len(rows)):
+            raise UsageError(
+                f"{given} of {len(rows)} events have a source: number all of them or none"
+            )
+        if given:
+            return True
+        if once is None:
+            return False
+        if not 1 <= len(once) <= KEY_LENGTH_MAX:
+            raise UsageError(f"Idempotency-Key: give 1 to {KEY_LENGTH_MAX} characters")
+        source = source_once("http", who, once)
+        for number, row in enumerate(rows, start=1):
+            row.source, row.seq = source, number
+        return True
+
+    def _packed(self, rows: Sequence[Sent]) -> list[Numbered]:
+        names = self._live.names
+        for agent in {row.agent for row in rows}:
+            names.check_agent(agent)
+        packed = []
+        for row in rows:
+            if row.source is None or row.seq is None:
+                raise UsageError(f"source {row.source!r} without a seq: give both")
+            schema, packed_row = names.pack(row.type, row.data)
+            packed.append(
+                Numbered(
+                    row.agent,
+                    row.key,
+                    schema,
+                    packed_row,
+                    row.source,
+                    row.seq,
+                    row.event_time,
+                    row.previous,
+                )
+            )
+        return packed
+
+    def _send(self, rows: Sequence[Sent]) -> Receipt:
+        addresses = [Address(r.agent, r.key, r.type, r.data, r.event_time) for r in rows]
+        try:
+            return self._live.send(addresses, timeout=self._bounds.send_seconds)
+        except TryAgain as refusal:
+            text = (
+                f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
+            )
+            raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+
+
+def _refused(outcome: Outcome, count: int) -> Problem:
+    """The first refusal, and which rows it and the others are about; the rest is stored."""
+    missing = sum(len(rows) for rows, _ in outcome.refused)
+    more: dict[str, object] = {}
+    if count > 1:
+        more = {
+            "stored": count - missing,
+            "receipt": receipt_text(outcome.receipt),
+            "refused": [
+                {"rows": rows[:_ROWS_SHOWN], "count": len(rows), "detail": str(error)}
+                for rows, error in outcome.refused[:_ROWS_SHOWN]
+            ],
+        }
+    return problem_of(outcome.refused[0][1], more)
+
+
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    """An event whose handler gives an answer."""
+
+    agent: str
+    key: str
+    type: str
+    data: dict[str, object] = {}
+    timeout: float = 5.0
+
+
+class Asker:
+    def __init__(self, live: UntypedLive, bounds: Bounds) -> None:
+        self._live = live
+        self._bounds = bounds
+
+    def ask(self, post: Post) -> dict[str, object]:
+        if post.media not in (JSON, MSGPACK):
+            text = f"a question as {post.media or 'no content type'}: send {JSON} or {MSGPACK}"
+            raise Problem(415, "Unsupported Media Type", text)
+        codec = msgspec.json if post.media == JSON else msgspec.msgpack
+        question = decoded(codec.Decoder(Question).decode, post.body, "question")
+        most = self._bounds.ask_seconds_max
+        if not 0 <= question.timeout <= most:
+            raise UsageError(f"timeout {question.timeout:g}: give 0 to {most:g} seconds")
+        reply = self._live.ask(
+            question.agent, question.key, question.type, question.data, timeout=question.timeout
+        )
+        return {"type": reply.name, "data": reply.values}

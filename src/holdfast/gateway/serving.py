@@ -1,0 +1,112 @@
+"""The server around the application: the socket, TLS 1.3, and an end that lets requests finish."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+
+import uvicorn
+
+from holdfast.errors import InUse, UsageError
+from holdfast.gateway.application import Gateway
+from holdfast.gateway.connections import connection_class
+from holdfast.gateway.settings import Settings
+from holdfast.runtime.untyped import UntypedLive
+
+FINISH_SECONDS = 5  # requests that are under way have so long to end
+BACKLOG = 1024  # connections that the kernel keeps waiting
+CERTIFICATE_SECONDS = 10.0  # a renewed certificate is used after so long
+
+_log = logging.getLogger("holdfast.gateway")
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Bound, so that a port that is taken is told before anything starts."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server(
+            (settings.host, settings.port), family=family, backlog=BACKLOG, reuse_port=False
+        )
+    except OSError as error:
+        raise InUse(
+            f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}: "
+            "give another --port"
+        ) from None
+
+
+class Server(uvicorn.Server):
+    """Ends the streams first: they would go on for ever."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self._gateway = gateway
+
+    def stop(self) -> None:
+        """Also before it runs, and from a signal handler."""
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._gateway.hub.stop()
+        await super().shutdown(sockets)
+
+
+def make_server(live: UntypedLive, settings: Settings) -> Server:
+    settings.check()
+    gateway = Gateway(live, settings)
+    bounds = settings.bounds
+    config = uvicorn.Config(
+        gateway.app,
+        http=connection_class(bounds),
+        ws="wsproto",
+        ws_max_size=bounds.body_bytes_max,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=int(bounds.idle_seconds),
+        timeout_graceful_shutdown=FINISH_SECONDS,
+    )
+    config.load()
+    if settings.certificate is not None and settings.key is not None:
+        config.ssl = tls_context(settings.certificate, settings.key, settings.client_ca)
+        renewing = (config.ssl, settings.certificate, settings.key)
+        threading.Thread(target=_renew, args=renewing, name="holdfast-tls", daemon=True).start()
+    # Its lines are about connections that ended in the middle: everyday, and nobody's bug.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    return Server(config, gateway)
+
+
+def tls_context(certificate: str, key: str, client_ca: str | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(certificate, key)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        names = ", ".join(filter(None, (certificate, key, client_ca)))
+        raise UsageError(f"TLS files {names} do not work: {error}: give PEM files") from None
+    return context
+
+
+def _renew(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """A certificate that was replaced on disk is used for the connections that come after."""
+    seen = _stamps(certificate, key)
+    while True:
+        time.sleep(CERTIFICATE_SECONDS)
+        now = _stamps(certificate, key)
+        if now != seen:
+            try:
+                context.load_cert_chain(certificate, key)
+                seen = now
+            except (OSError, ssl.SSLError) as error:
+                _log.warning("the certificate stays as it was: %s", error)
+
+
+def _stamps(*names: str) -> list[int]:
+    return [Path(name).stat().st_mtime_ns if Path(name).exists() else 0 for name in names]

@@ -1,0 +1,152 @@
+"""Consignments: events of many sources sent together, each under its own number.
+
+A gateway gets what many devices have numbered themselves. What goes to one partition is appended in
+one transaction, whoever it is from; what is refused of one source holds up no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from holdfast.engine.port import Parcel
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.keys import plain_text
+from holdfast.runtime.routing import Router
+from holdfast.runtime.sending import (
+    Receipt,
+    check_count,
+    check_numbers,
+    check_source,
+    make_parcel,
+)
+from holdfast.stepping.inputs import external_frame
+from holdfast.stepping.rows import raw_payload
+
+# Of sources that stand for one send: forgotten like those of handles, ten minutes after it.
+ONCE = "~once-"
+
+
+def source_once(*words: str) -> str:
+    """The source of a send that has a name of its own: the same name again is a repeat."""
+    return ONCE + hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:40]
+
+
+class Numbered(NamedTuple):
+    """One event for one agent, packed, and how its source has numbered it."""
+
+    agent: str
+    key: str
+    schema: int
+    row: bytes
+    source: str
+    seq: int
+    event_time: float | None = None
+    previous: int | None = None
+
+
+@dataclass
+class Outcome:
+    """What became of a consignment. `refused` has the rows that are not stored, and why."""
+
+    positions: dict[int, int] = field(default_factory=dict)
+    repeats: int = 0
+    refused: list[tuple[list[int], HoldfastError]] = field(default_factory=list)
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(tuple(sorted(self.positions.items())), self.repeats)
+
+
+_Form: TypeAlias = tuple[str, bool, bool]  # of a parcel: its source, and columns it lacks
+T = TypeVar("T")
+
+
+class _Part(NamedTuple):
+    """Rows of one source for one partition, by their index."""
+
+    rows: list[int]
+    parcel: Parcel
+
+
+def consign(router: Router, rows: Sequence[Numbered], timeout: float) -> Outcome:
+    """Append all that can be; a repeat is a no-op. What is wrong with a row itself is raised."""
+    check_count(len(rows))
+    for row in rows:
+        check_numbers(row.seq, row.previous, row.event_time)
+    outcome = Outcome()
+    for partition, parts in _parts(router, rows).items():
+        parcels = [part.parcel for part in parts]
+        results = router.append_together(partition, parcels, timeout)
+        for part, result in zip(parts, results, strict=True):
+            if isinstance(result, HoldfastError):
+                outcome.refused.append((part.rows, result))
+                continue
+            outcome.repeats += len(part.rows)
+            for number, taken in result:
+                outcome.positions[number] = max(taken.next, outcome.positions.get(number, 0))
+                outcome.repeats -= taken.new
+    return outcome
+
+
+def _parts(router: Router, rows: Sequence[Numbered]) -> dict[int, list[_Part]]:
+    """By partition; in each of them an agent's rows stand in the order they were given."""
+    found: dict[int, list[_Part]] = {}
+    for share in router.split([row.key for row in rows]):
+        own = list(share.of(range(len(rows))))
+        found[share.partition] = [
+            _Part(indexes, _parcel([rows[i] for i in indexes])) for indexes in _groups(rows, own)
+        ]
+    return found
+
+
+def _groups(rows: Sequence[Numbered], own: Sequence[int]) -> list[list[int]]:
+    """Rows of one source and form together; where that would put an agent's rows in another order,
+    only those that follow each other."""
+    groups: dict[_Form, list[int]] = {}
+    forms: dict[str, _Form] = {}
+    for index in own:
+        row = rows[index]
+        form = _form(row)
+        if forms.setdefault(row.key, form) != form:
+            return [list(run) for _, run in groupby(own, key=lambda i: _form(rows[i]))]
+        groups.setdefault(form, []).append(index)
+    return list(groups.values())
+
+
+def _form(row: Numbered) -> _Form:
+    return row.source, row.event_time is None, row.previous is None
+
+
+def _parcel(rows: Sequence[Numbered]) -> Parcel:
+    source = rows[0].source
+    if not source.startswith(ONCE):
+        check_source(source)
+    seqs = _as_range([row.seq for row in rows])
+    times, previous = [row.event_time for row in rows], [row.previous for row in rows]
+    frame = external_frame(
+        [row.agent for row in rows],
+        [row.key for row in rows],
+        raw_payload([row.schema for row in rows], [row.row for row in rows]),
+        source=plain_text(source),
+        seqs=seqs,
+        event_times=_all(times),
+        previous=_all(previous),
+    )
+    return make_parcel(frame, source, seqs)
+
+
+def _all(values: Iterable[T | None]) -> list[T] | None:
+    return [value for value in values if value is not None] or None
+
+
+def _as_range(seqs: list[int]) -> range | list[int]:
+    run = range(seqs[0], seqs[0] + len(seqs))
+    if seqs == list(run):
+        return run
+    if len(set(seqs)) != len(seqs):
+        raise UsageError("a source sends two events under one number: number each of them")
+    return seqs

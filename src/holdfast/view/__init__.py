@@ -1,0 +1,1 @@
+"""Read models: derived from what is committed, never the truth itself."""
