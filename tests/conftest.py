@@ -3,6 +3,7 @@
 Machines differ, so slowness is no failure of a property; seeds are shown.
 """
 
+import os
 import signal
 
 import pytest
@@ -17,6 +18,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started as a background job: then programs under test would not hear a Ctrl-C either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Fleets of the tests have no gateway unless a test asks for one: they would all want one port.
+os.environ["HOLDFAST_PORT"] = "none"
 
 settings.register_profile(
     "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -1,4 +1,5 @@
-"""From an engine URL to an engine: `memory:`, `sqlite:PATH?name=value&…`, `kafka://host:port`."""
+"""From an engine URL to an engine: `memory:`, `sqlite:PATH?name=value&…`, `kafka://host:port`,
+`http://host:port`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from holdfast.engine.faults import FaultPoints, no_faults
+from holdfast.engine.http.settings import HttpSettings, parse_http
 from holdfast.engine.kafka.settings import OURS, KafkaSettings, is_ours, parse_kafka
 from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.port import Engine, Limits
@@ -18,9 +20,10 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.errors import NotYet, UsageError
 
 DEFAULT_URL = "sqlite:./holdfast-data"
-_LATER = ("nats", "redis", "http", "https")
+_LATER = ("nats", "redis")
+_HTTP = ("http", "https")
 HIDDEN = "env:"
-_KNOWN = "memory:, sqlite:PATH or kafka://host:port"
+_KNOWN = "memory:, sqlite:PATH, kafka://host:port or http://host:port"
 
 
 class EngineUrl(NamedTuple):
@@ -29,9 +32,12 @@ class EngineUrl(NamedTuple):
     partitions: int | None
     limits: Limits
     kafka: KafkaSettings | None = None
+    http: HttpSettings | None = None
 
     @property
     def root(self) -> Path:
+        if self.http is not None:
+            raise UsageError(f"{self.http.place} is a gateway: run this where the data is")
         return Path(self.path or DEFAULT_URL.partition(":")[2])
 
 
@@ -55,6 +61,8 @@ def parse(url: str) -> EngineUrl:
     scheme, colon, rest = url.partition(":")
     if scheme in _LATER and colon:
         raise NotYet(f"{scheme}: comes with a later release: this one has {_KNOWN}")
+    if scheme in _HTTP and colon:
+        return EngineUrl(scheme, "", None, Limits(), http=parse_http(url))
     if not colon or scheme not in ("memory", "sqlite", "kafka"):
         shown = f"{scheme}:…" if "@" in url else url  # there may be a password in it
         raise UsageError(f"unknown engine {shown!r}: use {_KNOWN}")
@@ -70,7 +78,8 @@ def parse(url: str) -> EngineUrl:
 def place_of(url: str) -> str:
     """For messages: where the data is, without secrets."""
     wanted = parse(url)
-    return wanted.kafka.place if wanted.kafka is not None else str(wanted.root)
+    remote = wanted.kafka or wanted.http
+    return str(wanted.root) if remote is None else remote.place
 
 
 def for_worker(url: str, number: int) -> str:
@@ -117,6 +126,12 @@ def fleet_at(url: str) -> str | None:
         from holdfast.engine.kafka.opening import fleet_on_kafka  # its library is an extra
 
         return fleet_on_kafka(wanted.kafka)
+    if wanted.http is not None:
+        from holdfast.engine.http.engine import HttpEngine  # most commands need none of it
+
+        engine = HttpEngine(wanted.http, None)
+        engine.close()
+        return engine.catalog.fleet
     if wanted.scheme != "sqlite" or not SqliteCatalog.exists(wanted.root):
         return None
     catalog = SqliteCatalog(wanted.root)
@@ -144,6 +159,15 @@ def open_engine(
         from holdfast.engine.kafka.opening import open_kafka  # its library is an extra
 
         return open_kafka(wanted.kafka, fleet, wanted.partitions or create_partitions, faults)
+    if wanted.http is not None:
+        if create_partitions is not None:
+            raise UsageError(
+                f"{wanted.http.place} is a gateway: connect to it; a fleet is opened or run where "
+                "its data is"
+            )
+        from holdfast.engine.http.engine import HttpEngine  # most commands need none of it
+
+        return HttpEngine(wanted.http, fleet)
     check_root(wanted.root)
     if not SqliteCatalog.exists(wanted.root):
         if create_partitions is None or fleet is None:

@@ -22,6 +22,7 @@ from holdfast.gateway.patience import Patience
 from holdfast.gateway.posts import PostRoutes
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.reading import Reader
+from holdfast.gateway.remote import RemoteRoutes
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.streaming import Hub
 from holdfast.gateway.tokens import Tokens
@@ -40,6 +41,7 @@ class Gateway:
                 *PostRoutes(live, self._crews, bounds).routes(),
                 *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
+                *RemoteRoutes(live, self._crews, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),

@@ -75,6 +75,10 @@ class Handle:
         """What it reads and appends to; closed with the handle."""
         return self._engine
 
+    @property
+    def router(self) -> Router:
+        return self._router
+
     # Reading.
 
     def actions_end(self) -> str:

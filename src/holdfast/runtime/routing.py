@@ -209,9 +209,8 @@ class Router:
     ) -> list[list[tuple[int, Taken]] | HoldfastError]:
         """Parcels in one transaction; what became of each. A refusal that passes is waited for."""
         deadline = self.world.monotonic() + timeout
-        patience = min(APPEND_SECONDS, timeout)
         found: list[list[tuple[int, Taken]] | HoldfastError] = []
-        results = self._group(partition).append_together(parcels, patience)
+        results = self.try_together(partition, parcels, timeout)
         for parcel, result in zip(parcels, results, strict=True):
             if isinstance(result, Taken):
                 found.append([(partition, result)])
@@ -226,6 +225,13 @@ class Router:
             except HoldfastError as refusal:
                 found.append(refusal)
         return found
+
+    def try_together(
+        self, partition: int, parcels: Sequence[Parcel], timeout: float
+    ) -> list[Taken | Exception]:
+        """The same once: whoever sent them will try again."""
+        patience = min(APPEND_SECONDS, timeout)
+        return self._group(partition).append_together(parcels, patience)
 
     def _group(self, partition: int) -> Group:
         group = self._groups.get(partition)
