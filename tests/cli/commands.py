@@ -24,9 +24,9 @@ PATIENCE_SECONDS = 30.0
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, without what would point a command at somebody's data."""
+    """Ours, without what would point a command at somebody's data, and without a gateway."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
-    return {**kept, **(more or {})}
+    return {**kept, "HOLDFAST_PORT": "none", **(more or {})}
 
 
 def holdfast(

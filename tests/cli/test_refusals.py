@@ -87,7 +87,10 @@ def place(stored: Path, tmp_path: Path) -> Path:
         (["state", "Drone", "--limit", "none"], ["'none' is not a valid integer"]),
         (["state"], ["Missing argument", "see `holdfast state --help`"]),
         (["sned"], ["no command 'sned': did you mean send?"]),
-        (["run", "fleet.py", "--port", "8080"], ["the gateway comes with a later release"]),
+        (["run", "fleet.py", "--port", "http"], ["--port 'http': give 0 to 65535, or none"]),
+        (["run", "fleet.py", "--host", "0.0.0.0", "--port", "0"], ["--tokens FILE"]),
+        (["run", "fleet.py", "--port", "0", "--tls-cert", "x"], ["go together"]),
+        (["gateway", "--port", "none"], ["a gateway alone needs a port"]),
         (["run", "fleet.py", "--workers", "0"], ["0 is not in the range"]),
     ],
 )
@@ -118,7 +121,10 @@ def test_a_wrong_command_in_a_process_of_its_own(stored: Path, words: list[str],
     [
         (
             "postgres:x",
-            ["unknown engine 'postgres:x'", "use memory:, sqlite:PATH or kafka://host:port"],
+            [
+                "unknown engine 'postgres:x'",
+                "use memory:, sqlite:PATH, kafka://host:port or http://host:port",
+            ],
         ),
         ("data", ["unknown engine 'data'"]),
         ("nats://x", ["nats: comes with a later release"]),

@@ -49,16 +49,20 @@ class GatewayOptions(NamedTuple):
         found.check()
         return found
 
-    def helpers(self, url: str, fleet: str, snapshots: str | None) -> list[Helper]:
-        """The gateway beside a fleet. Only one that was asked for has to be there."""
+    def check(self) -> None:
+        """What is wrong with them is told before anything is made."""
+        if self.port != "none" and not _missing():
+            self.settings(None, None)
+
+    def beside(self, url: str, fleet: str, snapshots: str | None) -> tuple[list[Helper], str]:
+        """The gateway of a fleet, and a line about it. Only one that was asked for has to be."""
         if self.port == "none":
-            return []
+            return [], ""
         asked_for = any(each is not None for each in self[1:]) or self.host != HOST
         if missing := _missing():
             if asked_for:
                 raise UsageError(f"the gateway needs {missing}: {EXTRA}")
-            click.echo(f"holdfast: no gateway: {missing} is not installed: {EXTRA}", err=True)
-            return []
+            return [], f"no gateway: {missing} is not installed: {EXTRA}"
         import msgspec
 
         from holdfast.gateway.serving import listen
@@ -69,14 +73,13 @@ class GatewayOptions(NamedTuple):
         except InUse as taken:
             if asked_for:
                 raise
-            click.echo(f"holdfast: no gateway: {taken}", err=True)
-            return []
-        click.echo(f"gateway at {_shown(settings, listener)}")
+            return [], f"no gateway: {taken}"
+        line = f"gateway at {_shown(settings, listener)}"
         encoded = msgspec.json.encode(settings).decode()
         descriptor = listener.detach()  # ours until the end: a successor listens on it too
-        return [
-            Helper("gateway", "holdfast.gateway.process", [url, encoded], descriptors=[descriptor])
-        ]
+        arguments = [url, encoded]
+        helper = Helper("gateway", "holdfast.gateway.process", arguments, descriptors=[descriptor])
+        return [helper], line
 
 
 def gateway_options(command: Command) -> Command:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 
 import click
@@ -114,9 +115,10 @@ def run(
     store = _store(url, snapshots, archive)
     if store is not None:
         helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
-    helpers += gateway.helpers(hidden(url), fleet, snapshots)
+    gateway.check()
     options = SourceOptions(sources, source_brokers)
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin)
+    beside = partial(gateway.beside, hidden(url), fleet, snapshots)
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin, beside)
 
 
 def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
@@ -148,6 +150,7 @@ def _supervise(
     helpers: list[Helper],
     sources: SourceOptions,
     pin: bool,
+    gateway: Callable[[], tuple[list[Helper], str]],
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
@@ -166,8 +169,9 @@ def _supervise(
         _check_fit(fleet, engine)
         check_archive(engine, archive)
         calls = bool(fleet.calls) or left_open(engine)
+        beside, line = gateway()
         launcher = Launcher(
-            reference, covert, workers, numbers, memory_max, calls, helpers, pin=pin
+            reference, covert, workers, numbers, memory_max, calls, [*helpers, *beside], pin=pin
         )
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -179,6 +183,8 @@ def _supervise(
         kafka = parse(url).kafka
         shown = url if kafka is None else kafka.named(kafka.prefix or fleet.name).place
         click.echo(_start_line(fleet, shown, count, at_work))
+        if line:
+            click.echo(line)
         launcher.run()
         finish_archive(engine, archive)
         click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")

@@ -58,7 +58,7 @@ class Checkup:
                 f"{wanted.kafka.place}: doctor examines directories: `holdfast lag` says what "
                 "waits, and the tools of Kafka how the brokers are"
             )
-        if wanted.scheme != "sqlite":
+        if wanted.scheme == "memory":
             raise UsageError(f"{url}: lives in one process only, so there is nothing to examine")
         self.root: Path = wanted.root
         self.limits: Limits = wanted.limits
