@@ -69,6 +69,7 @@ FIXED = {
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
     "ADDRESSES_MAX",
+    "APPEND_BYTES_MAX",
     "ATTEMPTS_MAX",
     "BODY_BYTES_MAX",
     "BUNDLE_BYTES_MAX",
@@ -79,12 +80,14 @@ INNER = {
     "SWEPT_DELTA_BYTES_MAX",
     "FRAMES_BYTES_MAX",
     "KEPT_BYTES_MAX",
+    "KEPT_MAX",
     "KEYS_MAX",
     "LINES_MAX",
     "QUICK_BYTES_MAX",
     "PARCELS_MAX",
     "PART_BYTES_MAX",
     "POSITIONS_KNOWN_MAX",
+    "PROBLEM_BYTES_MAX",
     "RECORD_BYTES_MAX",
     "REPLY_BYTES_MAX",
     "REQUEST_BYTES_MAX",
