@@ -63,9 +63,9 @@ def find_action(engine: Engine, partitions: Sequence[int], wanted: str) -> Issue
                         if one.id == wanted:
                             return one
         cut = cut or view.head().actions_next > first
-    for undone in engine.view(partitions[-1]).undone():
-        if undone.id == wanted:
-            raise UsageError(f"{wanted} was compensated before: {undone.why}")
+    for fate in engine.view(partitions[-1]).fates_of([wanted]):
+        if fate.kind == "compensated":
+            raise UsageError(f"{wanted} was compensated before: {fate.why}")
     lost = "it is past retention, or from before a restore, or was never issued"
     past = lost if cut else "it was never issued"
     raise UsageError(f"no action {wanted!r} is kept: {past}: see `holdfast actions`")

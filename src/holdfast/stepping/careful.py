@@ -13,8 +13,9 @@ from holdfast.model.effects import Mark, Sender, Timer
 from holdfast.model.event import Event
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
-from holdfast.stepping.commit import Answer, Letter, Record, Undone
+from holdfast.stepping.commit import Answer, Fate, Letter, Record
 from holdfast.stepping.compensating import compensate
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import Answered, Inputs
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
@@ -35,7 +36,7 @@ class CarefulFold:
         self.letters: list[Letter] = []
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
-        self.undone: list[Undone] = []
+        self.fates = Fates()  # of this commit
         self.closed: list[str] = []
         self.fired: list[Fired] = []
         self.gone: dict[tuple[str, str], Record] = {}
@@ -43,6 +44,10 @@ class CarefulFold:
         self._interrupted = False  # by our own trouble, which is not the event's fault
         self.popped: list[Entry] = []
         self.expired: list[Cell] = []
+
+    def fates_of(self, id: str) -> list[Fate]:
+        """What became of an action so far, in this commit too."""
+        return [*self.stepper.fates_of([id]), *self.fates.of([id])]
 
     @property
     def condemns(self) -> bool:

@@ -22,7 +22,7 @@ from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
-from holdfast.stepping.commit import Commit, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Commit, Fate, Head, Letter, Record
 from holdfast.stepping.fast import fits, run
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.kinds import compiled_among, make_kinds, runs
@@ -38,6 +38,10 @@ FIRED_PER_COMMIT_MAX = 10_000
 _CLASS = itemgetter(0)  # of a record
 
 
+def _none(ids: Sequence[str]) -> Sequence[Fate]:
+    return ()
+
+
 class Stepper:
     def __init__(
         self,
@@ -45,7 +49,7 @@ class Stepper:
         layout: Layout,
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
-        undone: Callable[[], Iterable[Undone]] = tuple,
+        fates_of: Callable[[Sequence[str]], Sequence[Fate]] = _none,
         *,
         scripted: bool = False,
         kernels: Mapping[str, Kernel] | None = None,
@@ -53,7 +57,7 @@ class Stepper:
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
-        self.undone = undone  # all that is committed
+        self.fates_of = fates_of  # of actions by their ids, as committed
         self.kinds = make_kinds(fleet, codebook, kernels or {})
         self.compiled = compiled_among(self.kinds.values())
         self.context = Context(fleet.name, frozenset(fleet.agents))
@@ -306,7 +310,7 @@ class Stepper:
             answers=fold.answers,
             letters=fold.letters,
             redriven=fold.redriven,
-            undone=fold.undone,
+            fates=fold.fates.all(),
             journalled=journalled,
             relayed=relayed,
             calls=calls,

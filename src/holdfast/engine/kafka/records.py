@@ -23,12 +23,12 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     Commit,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Outgoing,
-    Undone,
 )
 from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.records import blocks_in, rows_in
@@ -232,7 +232,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
     journalled: Journalled | None
     calls: list[Call]
     closed: list[str]
-    undone: list[Undone]
+    fates: list[Fate]
     condemned: str
 
     @classmethod
@@ -251,7 +251,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
             commit.journalled,
             commit.calls,
             commit.closed,
-            commit.undone,
+            commit.fates,
             commit.condemned,
         )
 
@@ -273,7 +273,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
             journalled=self.journalled,
             calls=self.calls,
             closed=self.closed,
-            undone=self.undone,
+            fates=self.fates,
             condemned=self.condemned,
         )
 
