@@ -18,6 +18,7 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.model.layout import NoLayout, slots_of
+from holdfast.stepping.actionids import action_id
 from holdfast.stepping.arrays import arrays_of
 from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
@@ -29,7 +30,6 @@ from holdfast.stepping.compiled.kind import Kernel
 from holdfast.stepping.frame import Column, Frame, const, sequence
 from holdfast.stepping.inputs import Inputs, read_inputs
 from holdfast.stepping.names import names_column
-from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_payload
 from holdfast.stepping.script import Firing, read_firings
 from holdfast.stepping.stepper import Stepper

@@ -66,9 +66,15 @@ def latest(stamps: Iterable[Instant]) -> Instant:
 
 
 def first_head(parents: Iterable[Head], letters: Sequence[Letter], calls: Sequence[Call]) -> Head:
-    """Counters begin anew; the time goes on, or an agent would see it run back."""
-    now = max(head.now for head in parents)
-    return Head(now=now, letters_next=len(letters) + 1, calls_next=len(calls) + 1)
+    """Counters begin anew; the time goes on, or an agent would see it run back; so does a ground
+    stop."""
+    heads = list(parents)
+    return Head(
+        now=max(head.now for head in heads),
+        letters_next=len(letters) + 1,
+        calls_next=len(calls) + 1,
+        ground_stop=next((head.ground_stop for head in heads if head.ground_stop), ""),
+    )
 
 
 def moved(record: Record) -> Record:

@@ -13,8 +13,8 @@ from holdfast.model.effects import Emitted
 from holdfast.model.event import Action
 from holdfast.model.snapshot import snapshot
 from holdfast.model.undoing import undone
+from holdfast.stepping.actionids import undo_id
 from holdfast.stepping.commit import Answer, Fate
-from holdfast.stepping.outputs import undo_id
 from holdfast.stepping.reasons import reason_of
 
 if TYPE_CHECKING:

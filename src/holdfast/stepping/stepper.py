@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from holdfast.errors import DamagedData
 from holdfast.model.agent import Agent
 from holdfast.model.context import Context
+from holdfast.model.fates import ActionExpired
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda, NoAgenda
@@ -22,9 +23,12 @@ from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
-from holdfast.stepping.commit import Commit, Fate, Head, Letter, Record
+from holdfast.stepping.commit import Commit, Fate, Head, Issued, Letter, Record
 from holdfast.stepping.fast import fits, run
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.grounding import read_ground, reason_in, withheld
 from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.issued import issued_in
 from holdfast.stepping.kinds import compiled_among, make_kinds, runs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
 from holdfast.stepping.records import delta_frame, records_of
@@ -33,7 +37,7 @@ from holdfast.stepping.script import Firing, interleaved
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import CompiledKind, Kernel
 
-FIRED_PER_COMMIT_MAX = 10_000
+FIRED_PER_COMMIT_MAX = 10_000  # timers, expiries, and agents that are told of a ground stop
 
 _CLASS = itemgetter(0)  # of a record
 
@@ -54,6 +58,7 @@ class Stepper:
         scripted: bool = False,
         kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
+        self.fleet = fleet
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
@@ -61,6 +66,11 @@ class Stepper:
         self.kinds = make_kinds(fleet, codebook, kernels or {})
         self.compiled = compiled_among(self.kinds.values())
         self.context = Context(fleet.name, frozenset(fleet.agents))
+        watched = [kind.name for kind in self.kinds.values() if ActionExpired in kind.routes]
+        self.context._watched = frozenset(watched)
+        self.scripted = scripted
+        self.fired_max = FIRED_PER_COMMIT_MAX
+        self.ground = ""  # stop: as the head has it, with this batch
         self.agenda = NoAgenda() if scripted else Agenda(self.compiled)
         self.unfired: list[Firing] = []  # of the last script: what this program has not set
         self.head = Head()
@@ -75,7 +85,7 @@ class Stepper:
 
     def load(self, head: Head, sent_next: dict[int, int], items: Iterable[Record | Block]) -> None:
         """Later items win."""
-        self.head = head
+        self._stand_on(head)
         self.sent_next = dict(sent_next)
         newest: dict[tuple[str, str], Record] = {}
         for item in items:
@@ -94,6 +104,10 @@ class Stepper:
                 cell = Cell(self.kinds[record.agent], record.key, record)
                 cell.kind.place(cell)
                 self._schedule(cell)
+
+    def _stand_on(self, head: Head) -> None:
+        self.head, self.ground = head, head.ground_stop
+        self.context._ground = reason_in(read_ground(head.ground_stop))
 
     def _schedule(self, cell: Cell) -> None:
         if cell.extras is not None:
@@ -188,6 +202,7 @@ class Stepper:
         """Forget this batch: every agent it met is again what is committed."""
         self.context._effects.clear()
         self.context._forget_draws()
+        self._stand_on(self.head)
         for kind in self.compiled:
             kind.take_all_back()
         self.order, self.orders = 0, []
@@ -203,15 +218,18 @@ class Stepper:
         self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None, *, fast: bool
     ) -> None:
         for inputs in batch:
-            fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
-            if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
+            fold.fire_due(inputs.stamp, fold.fired_max)
+            if len(fold.fired) >= fold.fired_max:
                 return
             self._take(fold, inputs, fast)
+            if fold.position < inputs.first + len(inputs):
+                return  # agents are still being told of a ground stop
         if clock is not None:
-            fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
+            fold.fire_due(clock, fold.fired_max, idle=True)
 
     def _take(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> None:
-        if self.compiled and not fold.condemns and self._take_compiled(fold, inputs, fast):
+        kernels = self.compiled and not (fold.condemns or self.context._ground is not None)
+        if kernels and self._take_compiled(fold, inputs, fast):
             return
         if fast and fits(self.kinds, inputs):
             fold.now = max(fold.now, inputs.stamp)
@@ -253,6 +271,7 @@ class Stepper:
                 self.unfired.append(each)
 
     def _take_one(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
+        fold.fired_max = 1
         if batch:
             fold.fire_due(batch[0].stamp, 1)
             if not fold.fired:
@@ -285,6 +304,7 @@ class Stepper:
         if len(self.kinds) > 1:
             # Kernels come after the interpreter: whoever folds a class, the sum is the same.
             records.sort(key=_CLASS)
+        fold.fates.add(self._made_fates(issued))
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
         changed = records or blocks
@@ -297,6 +317,7 @@ class Stepper:
             journal_next=before.journal_next + (journalled.count if journalled else 0),
             commits=before.commits + 1,
             calls_next=before.calls_next + len(calls),
+            ground_stop=self.ground,
         )
         commit = Commit(
             before=before,
@@ -320,6 +341,19 @@ class Stepper:
         )
         self._keep(commit, own, agents)
         return commit
+
+    def _made_fates(self, issued: Issued | None) -> Iterator[Fate]:
+        """What is to be remembered of new actions: which were withheld, and which agents will want
+        to know what becomes of theirs."""
+        actions = self.context._effects.actions
+        if any(one.withheld for one in actions):
+            yield from withheld(self.fleet.name, actions)
+        awaiting = {kind.name for kind in self.kinds.values() if kind.awaits}
+        if awaiting and issued is not None:
+            for row in issued_in(self.fleet.name, Frame.decode(issued.frame)):
+                if row.agent in awaiting:
+                    name = self.codebook.schema_of(row.schema).name
+                    yield Fate(row.id, row.key, row.now, "", "issued", "", name)
 
     def _keep(self, commit: Commit, records: list[Record], agents: list[Agent]) -> None:
         """From here on memory is what the commit will make true on disk, and nothing else.

@@ -21,10 +21,10 @@ from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.runtime.reading import DeadLetter, IssuedAction
+from holdfast.stepping.actionids import action_id
 from holdfast.stepping.commit import Call, Commit, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import control_frame
-from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_payload
 from holdfast.testing.bench import Bench
 from holdfast.testing.expectations import list_difference, state_difference

@@ -16,6 +16,7 @@ from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Fate, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.fates import Fates
+from holdfast.stepping.grounding import TOLD_NAME
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, request
 from holdfast.stepping.records import records_of
@@ -55,6 +56,7 @@ class ForkStepper(Stepper):
     ) -> None:
         self.decided = Fates(fates)  # of actions: nobody decides them again
         super().__init__(fleet, layout, codebook, letter_of, self.decided.of)
+        self.fired_max = 2**62  # a round is no commit
         self._condemned = frozenset(condemned)  # positions of events that may not run
         self._before: dict[Cell, Record | None] = {}  # of what changed since `remember`
         self._origin: tuple[Head, dict[int, int], int] = (self.head, {}, 0)
@@ -113,6 +115,7 @@ class ForkStepper(Stepper):
             journal_next=before.journal_next + len(fold.fired),
             commits=before.commits,
             calls_next=before.calls_next + len(calls),
+            ground_stop=self.ground,
         )
         self.sent_next = sent_next
         self.decided.add(fold.fates.all())
@@ -192,6 +195,8 @@ class ForkStepper(Stepper):
     def _ring(self, fold: CarefulFold, firing: Firing, stamp: float) -> bool:
         """Fire what the journal says, if the candidate has the very same timer."""
         fold.now = max(fold.now, firing.now)
+        if firing.name == TOLD_NAME:
+            return True  # whom this program tells of a ground stop is found at its command
         kind = self.kinds.get(firing.agent)
         cell = (kind.cells.get(firing.key) or kind.paused.get(firing.key)) if kind else None
         if kind is None or cell is None:
@@ -259,7 +264,8 @@ class ForkStepper(Stepper):
         self._before.clear()
         self.touched = []
         self.batch += 1
-        self.head, self.sent_next = self._origin[0], dict(self._origin[1])
+        self._stand_on(self._origin[0])
+        self.sent_next = dict(self._origin[1])
         self.decided.cut(self._origin[2])
 
     def _commit(self, fold: CarefulFold, relayed: dict[int, int], condemned: str = "") -> Commit:
