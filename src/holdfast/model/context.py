@@ -78,6 +78,7 @@ class Context:
         "_effects",
         "_fleet",
         "_ground",
+        "_held_back",
         "_hops",
         "_random",
         "_random_for",
@@ -99,6 +100,7 @@ class Context:
         self._agents = agents
         self._effects = Effects()
         self._ground: tuple[str, str] | None = None  # why and by whom actions are withheld
+        self._held_back = False  # some action, since the last commit
         self._watched: frozenset[str] = frozenset()  # agents that are told what expires
         self._sender: Sender | None = None
         self._ask = -1
@@ -152,6 +154,7 @@ class Context:
         if self._ground is not None and not type(action).__holdfast__.during_ground_stop:
             why, by = self._ground
             emitted = emitted._replace(why=why, by=by, withheld=True)
+            self._held_back = True
         self._effects.actions.append(emitted)
         if subject.agent_name in self._watched and not emitted.withheld:
             self._watch(emitted)

@@ -18,6 +18,7 @@ from holdfast.stepping.commanding import obey
 from holdfast.stepping.commit import Answer, Fate, Letter, Record
 from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import Answered, Inputs
+from holdfast.stepping.noting import Noting
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
 from holdfast.stepping.settling import SETTLES
@@ -41,6 +42,7 @@ class CarefulFold:
         self.fates = Fates()  # of this commit
         self._committed = Fates()  # those that were looked up
         self._looked_up: set[str] = set()
+        self.noting = Noting(stepper)
         self.closed: list[str] = []
         self.fired: list[Fired] = []
         self.gone: dict[tuple[str, str], Record] = {}
@@ -77,6 +79,7 @@ class CarefulFold:
     def fold(self, inputs: Inputs) -> None:
         self.now = max(self.now, inputs.stamp)
         if inputs.commands is not None:
+            self.fates.add(self.noting.new())
             self._look_up([str(one[1]) for one in inputs.commands if one[0] in SETTLES])
         for i, key in enumerate(inputs.keys):
             position = inputs.first + i

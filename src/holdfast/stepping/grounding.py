@@ -8,19 +8,15 @@ was told is journalled like a timer that fired.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.model.effects import Emitted
 from holdfast.model.event import Event
 from holdfast.model.fates import GroundStop, GroundStopLifted
-from holdfast.stepping.actionids import action_id
 from holdfast.stepping.cell import Cell, Held
-from holdfast.stepping.commit import Fate
-from holdfast.stepping.outputs import Fired, indexes_of
+from holdfast.stepping.outputs import Fired
 
 if TYPE_CHECKING:
     from holdfast.stepping.careful import CarefulFold
@@ -97,15 +93,6 @@ def hear(fold: CarefulFold, event: Event, cell: Cell) -> None:
         before = Ground(stops, fold.now, event.why, event.by)
     _stand(fold, before._replace(told=(cell.agent_name, cell.key)))
     tell(fold, cell, event)
-
-
-def withheld(fleet: str, actions: Sequence[Emitted]) -> Iterator[Fate]:
-    """What is remembered of actions that were not issued. Their ids are as if they had been."""
-    for one, index in zip(actions, indexes_of(actions), strict=True):
-        if one.withheld:
-            agent, key = one.subject.agent_name, one.subject.key
-            id = action_id(fleet, agent, key, one.version, index)
-            yield Fate(id, key, one.now, one.why, "withheld", one.by, type(one.action).__name__)
 
 
 def _event(ground: Ground) -> Event:

@@ -22,6 +22,7 @@ class IssuedRow(NamedTuple):
     schema: int
     row: bytes
     by: str = ""
+    version: int = 0
 
 
 def issued_in(fleet: str, frame: Frame) -> Iterator[IssuedRow]:
@@ -34,4 +35,4 @@ def issued_in(fleet: str, frame: Frame) -> Iterator[IssuedRow]:
         *columns, undoes, why, by, read_raw_payload(frame), strict=True
     ):
         id = undo_id(undone) if undone else action_id(fleet, agent, key, version, index)
-        yield IssuedRow(agent, key, id, now, undone, reason, schema, row, who)
+        yield IssuedRow(agent, key, id, now, undone, reason, schema, row, who, version)

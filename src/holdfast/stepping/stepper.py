@@ -23,12 +23,10 @@ from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
-from holdfast.stepping.commit import Commit, Fate, Head, Issued, Letter, Record
+from holdfast.stepping.commit import Commit, Fate, Head, Letter, Record
 from holdfast.stepping.fast import fits, run
-from holdfast.stepping.frame import Frame
-from holdfast.stepping.grounding import read_ground, reason_in, withheld
+from holdfast.stepping.grounding import read_ground, reason_in
 from holdfast.stepping.inputs import Inputs
-from holdfast.stepping.issued import issued_in
 from holdfast.stepping.kinds import compiled_among, make_kinds, runs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
 from holdfast.stepping.records import delta_frame, records_of
@@ -68,6 +66,7 @@ class Stepper:
         self.context = Context(fleet.name, frozenset(fleet.agents))
         watched = [kind.name for kind in self.kinds.values() if ActionExpired in kind.routes]
         self.context._watched = frozenset(watched)
+        self.awaiting = frozenset(kind.name for kind in self.kinds.values() if kind.awaits)
         self.scripted = scripted
         self.fired_max = FIRED_PER_COMMIT_MAX
         self.ground = ""  # stop: as the head has it, with this batch
@@ -304,7 +303,8 @@ class Stepper:
         if len(self.kinds) > 1:
             # Kernels come after the interpreter: whoever folds a class, the sum is the same.
             records.sort(key=_CLASS)
-        fold.fates.add(self._made_fates(issued))
+        fold.fates.add(fold.noting.new())
+        fold.fates.add(fold.noting.compiled(issued))
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
         changed = records or blocks
@@ -342,19 +342,6 @@ class Stepper:
         self._keep(commit, own, agents)
         return commit
 
-    def _made_fates(self, issued: Issued | None) -> Iterator[Fate]:
-        """What is to be remembered of new actions: which were withheld, and which agents will want
-        to know what becomes of theirs."""
-        actions = self.context._effects.actions
-        if any(one.withheld for one in actions):
-            yield from withheld(self.fleet.name, actions)
-        awaiting = {kind.name for kind in self.kinds.values() if kind.awaits}
-        if awaiting and issued is not None:
-            for row in issued_in(self.fleet.name, Frame.decode(issued.frame)):
-                if row.agent in awaiting:
-                    name = self.codebook.schema_of(row.schema).name
-                    yield Fate(row.id, row.key, row.now, "", "issued", "", name)
-
     def _keep(self, commit: Commit, records: list[Record], agents: list[Agent]) -> None:
         """From here on memory is what the commit will make true on disk, and nothing else.
 
@@ -365,6 +352,7 @@ class Stepper:
         for cell, record, agent in zip(self.touched, records, agents, strict=True):
             cell.saved, cell.agent, cell.updated = record, agent, record.updated
         effects.clear()
+        self.context._held_back = False
         for kind in self.compiled:
             kind.end()
         self.order, self.orders = 0, []

@@ -118,6 +118,7 @@ class ForkStepper(Stepper):
             ground_stop=self.ground,
         )
         self.sent_next = sent_next
+        fold.fates.add(fold.noting.new())
         self.decided.add(fold.fates.all())
         effects.clear()
         return Commit(
