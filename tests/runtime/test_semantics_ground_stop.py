@@ -114,7 +114,7 @@ def test_many_agents_are_told_some_in_every_commit(world: World, live: Live) -> 
     commits = [world.engine.view(n).head().commits for n in (0, 1)]
     live.ground_stop(WHY, by="tower")
     told = [world.engine.view(n).head().commits - before for n, before in enumerate(commits)]
-    assert sum(told) == 3, "six agents, two at a time"
+    assert sum(told) == 5, "four and two agents, two at a time, then the command itself"
     assert heard(live) == {f"c-{n}": [f"stop: {WHY} by tower"] for n in range(6)}
     journalled = [e for e in live.history(Courier, "c-1") if e.event == GroundStop(WHY, "tower")]
     assert len(journalled) == 1

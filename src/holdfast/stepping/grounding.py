@@ -72,7 +72,7 @@ def take(fold: CarefulFold, command: list[object]) -> bool:
             tell(fold, cell, _event(before))
             before = before._replace(told=(cell.agent_name, cell.key))
         _stand(fold, before)
-        if _next_to_tell(fold, before, 1):
+        if len(fold.fired) >= fold.fired_max or _next_to_tell(fold, before, 1):
             return False
     _stand(fold, before._replace(told=None) if stops else None)
     return True
