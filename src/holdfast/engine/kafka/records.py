@@ -34,7 +34,7 @@ from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.records import blocks_in, rows_in
 from holdfast.stepping.rows import select
 
-FORMAT = 1
+FORMAT = 2  # of the changelog: since 2 heads know ground stops, and fates are more than undone
 PART_BYTES_MAX = 900_000  # of a changelog record: brokers take a million unless told otherwise
 BUNDLE_BYTES_MAX = 32 * 1024 * 1024  # of several parcels; one alone may be larger
 PICKED_LEAST = 64  # numbers from which on it pays
