@@ -34,6 +34,13 @@ from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed, call
 from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
+from holdfast.model.fates import (
+    ActionAcknowledged,
+    ActionExpired,
+    ActionFailed,
+    GroundStop,
+    GroundStopLifted,
+)
 from holdfast.model.handlers import on
 from holdfast.model.marks import Length, Width
 from holdfast.runtime.fleet import Fleet
@@ -44,6 +51,9 @@ from holdfast.runtime.sending import Receipt
 __all__ = [
     "AccessDenied",
     "Action",
+    "ActionAcknowledged",
+    "ActionExpired",
+    "ActionFailed",
     "Agent",
     "AskFailed",
     "Backlog",
@@ -58,6 +68,8 @@ __all__ = [
     "Fenced",
     "Fleet",
     "GiveUp",
+    "GroundStop",
+    "GroundStopLifted",
     "HoldfastError",
     "InUse",
     "IssuedAction",

@@ -180,7 +180,7 @@ def test_compensated_actions_between_others(twins: Twins) -> None:
     twins.inbox.put([(Drone, "d-1", Do(14, number=2)), (Clerk, "c-1", Do(1))], 12.0)
     twins.inbox.command(Drone, "d-1", undo, 13.0)
     commit = twins.step(4)
-    assert len(commit.undone) == 1
+    assert len(commit.fates) == 1
     assert [answer.status for answer in commit.answers] == ["reply", "failed"]
 
 

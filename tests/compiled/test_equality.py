@@ -49,7 +49,7 @@ def test_streams_meet_everything(kernels: Kernels) -> None:
     assert any(each.calls for each in commits)
     assert any(each.closed for each in commits)
     assert any(each.redriven for each in commits)
-    assert any(each.undone for each in commits)
+    assert any(each.fates for each in commits)
     assert any(each.condemned for each in commits)
     agents = {letter.agent for each in commits for letter in each.letters}
     assert agents == set(FLEET.agents)

@@ -18,18 +18,18 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.model.layout import NoLayout, slots_of
+from holdfast.stepping.actionids import action_id
 from holdfast.stepping.arrays import arrays_of
 from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Extras
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.columns import payload_columns
-from holdfast.stepping.commit import Call, Commit, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Commit, Fate, Letter, Record
 from holdfast.stepping.compiled.kind import Kernel
 from holdfast.stepping.frame import Column, Frame, const, sequence
 from holdfast.stepping.inputs import Inputs, read_inputs
 from holdfast.stepping.names import names_column
-from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_payload
 from holdfast.stepping.script import Firing, read_firings
 from holdfast.stepping.stepper import Stepper
@@ -64,7 +64,7 @@ class Twin:
             LAYOUT,
             self.codebook,
             self._letter,
-            self._undone,
+            self._fates_of,
             scripted=scripted,
             kernels=kernels,
         )
@@ -73,8 +73,8 @@ class Twin:
         found = [e for commit in self.commits for e in commit.letters if e.id == letter_id]
         return None if letter_id in self.redriven or not found else found[0]
 
-    def _undone(self) -> list[Undone]:
-        return [each for commit in self.commits for each in commit.undone]
+    def _fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        return [each for commit in self.commits for each in commit.fates if each.id in ids]
 
     def keep(self, commit: Commit) -> Commit:
         self.commits.append(commit)
@@ -150,7 +150,7 @@ def view(commit: Commit, fleet: FleetModel, codebook: Codebook) -> dict[str, obj
         "answers": commit.answers,
         "calls": (commit.calls, commit.closed),
         "logs": commit.logs,
-        "commands": (commit.redriven, commit.undone, commit.condemned),
+        "commands": (commit.redriven, commit.fates, commit.condemned),
         "sent": commit.sent_next,
         "head": commit.head,
     }

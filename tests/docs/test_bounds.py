@@ -40,14 +40,19 @@ FIXED = {
     "events in one commit per agent, where all are compiled, if that is more": (
         "EVENTS_PER_AGENT_MAX"
     ),
-    "timers fired in one commit": "FIRED_PER_COMMIT_MAX",
+    "timers fired, and agents told of a ground stop, in one commit": "FIRED_PER_COMMIT_MAX",
     "size of one commit, bytes": "COMMIT_BYTES_MAX",
     "time one event may run, seconds": "EVENT_SECONDS_MAX",
     "silence of a worker, seconds": "SILENT_SECONDS",
     "time a commit may take, seconds": "COMMIT_SECONDS_MAX",
     "time the answer to an ask is kept, seconds": "ANSWER_SECONDS",
     "characters of the error in a dead letter": "ERROR_LENGTH_MAX",
-    "characters of the reason for a compensation": "WHY_LENGTH_MAX",
+    "characters of the reason for a compensation, a failed action, an override or a ground stop": (
+        "WHY_LENGTH_MAX"
+    ),
+    "characters of the name of who says so": "BY_LENGTH_MAX",
+    "actions acknowledged in one call": "IDS_AT_ONCE_MAX",
+    "actions that one page of pending ones passes over": "LOOKED_AT_MAX",
     "characters of the traceback in a dead letter": "TRACE_LENGTH_MAX",
     "tracebacks stored in one commit": "TRACES_PER_COMMIT_MAX",
     "size of the reply of one call, bytes": "RESULT_BYTES_MAX",
@@ -103,6 +108,7 @@ INNER = {
     "READERS_MAX",
     "WAIT_SECONDS_MAX",
     "STRETCH_MAX",
+    "_DIGITS_MAX",
     "_RAW_BYTES_MAX",
     "_ROUTES_MAX",
 }

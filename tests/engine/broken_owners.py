@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -10,7 +10,8 @@ from holdfast.engine.memory import MemoryCatalog, MemoryEngine, MemoryLedger, Me
 from holdfast.engine.port import APPEND_SECONDS, Claim, Granted, Parcel, Revoked
 from holdfast.errors import Fenced, HoldfastError
 from holdfast.model.schema import Schema
-from holdfast.stepping.commit import Commit, CommitNote
+from holdfast.stepping.commit import Commit, CommitNote, Fate
+from holdfast.stepping.fates import Fates
 from tests.engine.broken import A_MOMENT, Lasting, Results, Sound
 
 # Claiming and committing.
@@ -84,11 +85,25 @@ class Tidy(Sound):
 
 
 class Forgiving(Sound):
-    """Forgets what was compensated."""
+    """Forgets what became of actions."""
 
     def _write(self, part: MemoryPartition, commit: Commit) -> None:
         super()._write(part, commit)
-        del part.compensated[1:]
+        part.decided.cut(1)
+
+
+class _OneEach(Fates):
+    def of(self, ids: Iterable[str]) -> list[Fate]:
+        found = {one.id: one for one in super().of(ids)}
+        return list(found.values())
+
+
+class Laconic(Sound):
+    """Tells one thing only of each action that is asked for."""
+
+    def _write(self, part: MemoryPartition, commit: Commit) -> None:
+        super()._write(part, commit)
+        part.decided = _OneEach(part.decided.all())
 
 
 class Overlapping(Sound):

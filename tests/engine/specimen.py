@@ -12,7 +12,7 @@ import apsw
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.model.schema import Field, Schema
-from holdfast.stepping.commit import Issued, Journalled, Outgoing, Undone
+from holdfast.stepping.commit import Fate, Issued, Journalled, Outgoing
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.testing.conformance.blocks import Keeper, block_of
 from holdfast.testing.conformance.commits import ANSWER, call, framed, letter
@@ -80,7 +80,7 @@ def _fill_state(engine: SqliteEngine, number: int) -> None:
             letters=[letter(head.letters_next)],
             redriven=[1] if step == 3 else [],
             answers=[ANSWER._replace(position=step)],
-            undone=[Undone(f"fleet/Drone/d-1/{step}/0", "d-1", 5.0, "why")],
+            fates=[Fate(f"fleet/Drone/d-1/{step}/0", "d-1", 5.0, "why")],
             calls=[call(head.calls_next + n) for n in range(20)],
             closed=[call(head.calls_next - 1).id] if step else [],
             head={
@@ -143,7 +143,9 @@ def _readers(engine: SqliteEngine) -> Iterator[tuple[str, Callable[[], object]]]
     yield "actions", partial(view.actions, 0, 100)
     yield "journal", partial(view.journal, 0, 100)
     yield "commits", partial(view.commits, 0, 100)
-    yield "undone", view.undone
+    yield "fates", view.fates
+    for step in range(5):
+        yield f"fate {step}", partial(view.fates_of, [f"fleet/Drone/d-1/{step}/0"])
     yield "calls", partial(view.calls, 0, 100)
     for n in range(AGENTS):
         yield f"d-{n:04}", partial(view.record, "Drone", f"d-{n:04}")

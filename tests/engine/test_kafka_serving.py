@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, list[tuple[object, ...]]] = {
     "letter": [(1,), (2,), (99,)],
     "answer": [(3,), (4,)],
     "position_of": [(0,), (4,)],
+    "fates_of": [([],), ([f"fleet/Drone/d-1/{n}/0" for n in range(500)],)],
     **{
         name: [(0, 100), (1, 1), (2, 2), (0, 0), (99, 5), (0, 2**62)]
         for name in ("frames", "journal", "commits", "actions", "calls")

@@ -6,7 +6,8 @@ from types import ModuleType
 import pytest
 
 API = """
-    Action Agent CallFailed Context Event Fleet IssuedAction Length Live Receipt Width call on
+    Action ActionAcknowledged ActionExpired ActionFailed Agent CallFailed Context Event Fleet
+    GroundStop GroundStopLifted IssuedAction Length Live Receipt Width call on
 """
 ERRORS = """
     HoldfastError

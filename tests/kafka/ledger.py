@@ -17,9 +17,9 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from holdfast.engine.kafka.records import Assembly, Claimed, unpack_parcels
-from holdfast.runtime.issued import issued_in
 from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.issued import issued_in
 
 PREFIX = "swarm"
 READ_SECONDS = 60.0

@@ -12,8 +12,8 @@ from holdfast import Event, Receipt
 from holdfast.engine.sqlite import inbox
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.model.context import Context
-from holdfast.runtime.handle import Handle
 from holdfast.runtime.reading import Reading
+from holdfast.runtime.waiting import Waiting
 from holdfast.stepping.commit import Record
 from tests.linearizability.registers import fleet
 
@@ -57,9 +57,9 @@ def repeated_sends() -> None:
 def unread_receipts() -> None:
     """`state(after=…)` does not wait."""
 
-    def wrong(self: Handle, receipt: Receipt, *, timeout: float = 0.0) -> None: ...
+    def wrong(self: Waiting, receipt: Receipt, *, timeout: float = 0.0) -> None: ...
 
-    Handle.wait_for = wrong  # type: ignore[method-assign]
+    Waiting.wait_for = wrong  # type: ignore[method-assign]
 
 
 def old_reads() -> None:

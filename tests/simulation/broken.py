@@ -18,7 +18,7 @@ from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import AskFailed, TryAgain
 from holdfast.model.context import Context
 from holdfast.model.effects import Effects, Mark
-from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.handle import Handle
 from holdfast.runtime.live import Live
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.reading import DeadLetter, Reading
@@ -26,6 +26,7 @@ from holdfast.runtime.relay import Relay
 from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.supervisor import Post, Supervisor
+from holdfast.runtime.waiting import SEND_SECONDS
 from holdfast.stepping import records
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell, Extras, pack_extras

@@ -149,8 +149,8 @@ class RecordedEngine(MemoryEngine):
                         part.states[name] = _without_asks(record)
             part.dead = {letter.id: (letter, False) for letter in letters}
             part.opened = {call.id: call for call in calls}
-            following = {"letters_next": len(letters) + 1, "calls_next": len(calls) + 1}
-            part.committed = Head(now=now)._replace(**following)
+            counts = len(letters) + 1, len(calls) + 1
+            part.committed = Head(now=now, letters_next=counts[0], calls_next=counts[1])
             log.inherited, log.born = list(part.states.values()), part.committed
             log.calls = calls
         return other

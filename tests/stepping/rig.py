@@ -16,6 +16,7 @@ from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
+from holdfast.stepping.actionids import action_id
 from holdfast.stepping.cell import Extras
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Answer, Call, Commit, Letter, Record
@@ -28,7 +29,6 @@ from holdfast.stepping.inputs import (
     read_inputs,
     reply_frame,
 )
-from holdfast.stepping.outputs import action_id
 from holdfast.stepping.rows import read_payload
 from holdfast.stepping.stepper import Stepper
 

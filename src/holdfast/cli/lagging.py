@@ -45,3 +45,8 @@ def lag(url: str, as_json: bool, metrics: bool) -> None:
             for one in found
         ]
         print_table(titles, rows)
+        stopped = [one for one in found if one.ground_stop]
+        if stopped:
+            where = f"{len(stopped)} of {len(found)} partitions"
+            why = text_of(stopped[0].ground_stop)
+            click.echo(f"a ground stop is in force in {where}: {why}")

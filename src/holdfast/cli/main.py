@@ -44,6 +44,13 @@ COMMANDS = {
     "resume": Entry("holdfast.cli.operating:resume", "Let a paused agent go on."),
     "paused": Entry("holdfast.cli.operating:paused", "List paused agents and what they hold."),
     "calls": Entry("holdfast.cli.calling:calls", "List open calls, or how functions do."),
+    "action": Entry("holdfast.cli.settling:action", "Show what became of one action."),
+    "ack": Entry("holdfast.cli.settling:ack", "Record that actions were carried out."),
+    "fail": Entry("holdfast.cli.settling:fail", "Record that actions could not be."),
+    "override": Entry("holdfast.cli.settling:override", "Have an action issued by hand."),
+    "ground-stop": Entry(
+        "holdfast.cli.settling:ground_stop", "Hold back the actions of the whole fleet."
+    ),
     "compensate": Entry("holdfast.cli.operating:compensate", "Take an issued action back."),
     "diagram": Entry("holdfast.cli.inspecting:diagram", "Draw what the code of a fleet says."),
     "check": Entry("holdfast.cli.checking:check", "Look for what makes two runs differ."),

@@ -184,10 +184,15 @@ def _entry_json(entry: HistoryEntry) -> dict[str, object]:
 @click.option("--after", metavar="CURSOR", help="Continue behind the last one of another call.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--follow", is_flag=True, help="Wait for more until interrupted.")
+@click.option("--pending", is_flag=True, help="Only what is still to be carried out.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines; a cursor at the end.")
 @engine_option
-def actions(url: str, after: str | None, limit: int | None, follow: bool, as_json: bool) -> None:
+def actions(
+    url: str, after: str | None, limit: int | None, follow: bool, pending: bool, as_json: bool
+) -> None:
     """Show issued actions, in order within a partition, and the cursor behind the last.
+
+    With --pending the urgent ones of a page come first, and none that has expired or is settled.
 
     Store an action's id together with what you did: the same action may come twice, its id does
     not change.
@@ -196,16 +201,17 @@ def actions(url: str, after: str | None, limit: int | None, follow: bool, as_jso
     seen = 0
     with connect_untyped(url) as live:
         while True:
-            page = live.actions(after=after, most=min(left or ACTIONS_AT_ONCE, ACTIONS_AT_ONCE))
+            most = min(left or ACTIONS_AT_ONCE, ACTIONS_AT_ONCE)
+            page = live.actions(after=after, most=most, pending=pending, status=True)
             _print_page(page, as_json)
-            after = page.cursor
+            passed, after = page.cursor != after and pending, page.cursor
             if follow and as_json and page:
                 _print_cursor(after, as_json)
             seen += len(page)
             left = None if limit is None else limit - seen
-            if left == 0 or not (page or follow):
+            if left == 0 or not (page or follow or passed):
                 break
-            if not page:
+            if not page and not passed:
                 time.sleep(FOLLOW_SECONDS)
     if not follow and (as_json or seen):
         _print_cursor(after, as_json)
@@ -216,7 +222,7 @@ def _print_page(page: ActionPage, as_json: bool) -> None:
         for each in page:
             print_json(action_json(each))
     elif page:
-        titles = ("time", "agent", "priority", "action", "id")
+        titles = ("time", "agent", "priority", "status", "action", "id")
         print_table(titles, [_action_row(each) for each in page])
 
 
@@ -232,9 +238,17 @@ def _action_row(issued: IssuedAction) -> tuple[str, ...]:
         moment(issued.now),
         f"{issued.agent}/{issued.key}",
         issued.priority,
-        _event_text(issued.action) + (f" (takes back: {issued.why})" if issued.undoes else ""),
+        issued.status or "",
+        _event_text(issued.action) + _reason_of(issued),
         issued.id,
     )
+
+
+def _reason_of(issued: IssuedAction) -> str:
+    if issued.why is None:
+        return ""
+    by = f" by {issued.by}" if issued.by else ""
+    return text_of(f" ({'takes back' if issued.undoes else f'override{by}'}: {issued.why})")
 
 
 def action_json(issued: IssuedAction) -> dict[str, object]:
@@ -249,5 +263,7 @@ def action_json(issued: IssuedAction) -> dict[str, object]:
         "now": issued.now,
         "expires_at": issued.expires_at,
         "priority": issued.priority,
+        **({"status": issued.status} if issued.status else {}),
         **({"undoes": issued.undoes, "why": issued.why} if issued.undoes else {}),
+        **({"by": issued.by, "why": issued.why} if issued.why and not issued.undoes else {}),
     }

@@ -32,7 +32,7 @@ from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
-from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
 
 Outbox = list[tuple[int, int, int, bytes]]  # destination, first, count, frame
@@ -60,7 +60,7 @@ class PartitionContents(Protocol):
     def records(self) -> Iterator[Record]: ...
     def letters(self) -> list[tuple[Letter, bool]]: ...
     def calls(self) -> list[Call]: ...  # the open ones
-    def undone(self) -> list[Undone]: ...  # the oldest first
+    def fates(self) -> list[Fate]: ...  # the oldest first
     def outbox(self) -> Outbox: ...
     def frames(self) -> Iterator[StoredFrame]: ...  # from the one that holds the position on
     def dedupe(self) -> Dedupe: ...
@@ -91,7 +91,7 @@ class HeldPartition:
     held_frames: list[StoredFrame] = field(default_factory=list)
     held_dedupe: Dedupe = field(default_factory=lambda: Dedupe({}, {}, {}))
     held_calls: list[Call] = field(default_factory=list)
-    held_undone: list[Undone] = field(default_factory=list)
+    held_fates: list[Fate] = field(default_factory=list)
 
     def records(self) -> Iterator[Record]:
         return iter(self.held_records)
@@ -102,8 +102,8 @@ class HeldPartition:
     def calls(self) -> list[Call]:
         return self.held_calls
 
-    def undone(self) -> list[Undone]:
-        return self.held_undone
+    def fates(self) -> list[Fate]:
+        return self.held_fates
 
     def outbox(self) -> Outbox:
         return self.held_outbox

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from holdfast.engine.contents import Contents, Facts, HeldContents, Outbox, PartitionContents
 from holdfast.engine.inheritance import Dedupe
 from holdfast.errors import DamagedData
-from holdfast.stepping.commit import Call, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
@@ -57,8 +57,8 @@ class DeliveredPartition:
     def calls(self) -> list[Call]:
         return self._source.calls()
 
-    def undone(self) -> list[Undone]:
-        return self._source.undone()
+    def fates(self) -> list[Fate]:
+        return self._source.fates()
 
     def outbox(self) -> Outbox:
         return []

@@ -1,7 +1,7 @@
 """What new partitions inherit from those they replace: pure decisions, the same in every engine.
 
 An agent goes, with its timers, its open calls and what it holds, to the child that owns its slot,
-and so do dead letters that wait, compensations and the numbers of ordered sources. Of the dedupe
+and so do dead letters that wait, fates of actions and the numbers of ordered sources. Of the dedupe
 windows every child gets the union: which of the parents has seen a number cannot be told from the
 number. Events, actions and answers stay where they are, and so do marks of messages: a retired
 partition sends no more.
@@ -18,7 +18,7 @@ from holdfast.engine.stamping import Instant
 from holdfast.errors import Fenced, Rescaling, UsageError
 from holdfast.model.keys import Layout, slot_of
 from holdfast.stepping.cell import without_asks
-from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
 
 
 class Dedupe(NamedTuple):
@@ -66,9 +66,15 @@ def latest(stamps: Iterable[Instant]) -> Instant:
 
 
 def first_head(parents: Iterable[Head], letters: Sequence[Letter], calls: Sequence[Call]) -> Head:
-    """Counters begin anew; the time goes on, or an agent would see it run back."""
-    now = max(head.now for head in parents)
-    return Head(now=now, letters_next=len(letters) + 1, calls_next=len(calls) + 1)
+    """Counters begin anew; the time goes on, or an agent would see it run back; so does a ground
+    stop."""
+    heads = list(parents)
+    return Head(
+        now=max(head.now for head in heads),
+        letters_next=len(letters) + 1,
+        calls_next=len(calls) + 1,
+        ground_stop=next((head.ground_stop for head in heads if head.ground_stop), ""),
+    )
 
 
 def moved(record: Record) -> Record:
@@ -87,9 +93,9 @@ def letters_of(slots: range, parents: Iterable[Sequence[tuple[Letter, bool]]]) -
     return [letter._replace(id=i, ask=-1) for i, letter in enumerate(waiting, start=1)]
 
 
-def undone_of(slots: range, parents: Iterable[Sequence[Undone]]) -> list[Undone]:
-    """The compensated actions of these slots: nobody may compensate them again."""
-    own = [one for undone in parents for one in undone if slot_of(one.key) in slots]
+def fates_of(slots: range, parents: Iterable[Sequence[Fate]]) -> list[Fate]:
+    """What became of the actions of these slots: nobody may decide it again."""
+    own = [one for fates in parents for one in fates if slot_of(one.key) in slots]
     return sorted(own, key=lambda one: one.now)
 
 

@@ -42,12 +42,12 @@ from holdfast.stepping.commit import (
     Call,
     Commit,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
@@ -175,8 +175,11 @@ class View(Protocol):
     def letters(self) -> list[tuple[Letter, bool]]: ...  # with: was it redriven
     def letter(self, letter_id: int) -> Letter | None: ...  # None once it was redriven
     def answer(self, position: int) -> Answer | None: ...
-    def undone(self) -> list[Undone]:
-        """The actions that were compensated, the oldest first, kept as long as actions are."""
+    def fates(self) -> list[Fate]:
+        """What became of actions, the oldest first, kept as long as actions are."""
+
+    def fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        """The same of these actions, in their order, without looking at the others."""
 
     def calls(self, after: int, most: int) -> list[Call]: ...  # open, of higher numbers, ascending
     def sent_next(self) -> dict[int, int]: ...
@@ -284,7 +287,7 @@ class Engine(Protocol):
         partitions are being replaced, Busy where appenders leave no moment for it: call again.
 
         Planting it makes the same fleet anew elsewhere, whole or not at all: incarnations,
-        positions, dedupe, marks, timers, open calls, dead letters, compensated actions, stamps and
+        positions, dedupe, marks, timers, open calls, dead letters, fates of actions, stamps and
         what waits go on from there. History stays behind: of events, actions and the journal only
         the counters are planted.
         """

@@ -6,6 +6,7 @@ and collects what was recorded when the event is done, or forgets it when the ev
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
@@ -30,6 +31,7 @@ from holdfast.model.effects import (
     Timer,
 )
 from holdfast.model.event import Action, Event
+from holdfast.model.fates import ActionExpired, expiry_name
 from holdfast.model.keys import check_key, plain_text, shortened
 from holdfast.model.rng import Random, seed_of
 from holdfast.model.snapshot import as_stored, snapshot
@@ -75,6 +77,8 @@ class Context:
         "_ask",
         "_effects",
         "_fleet",
+        "_ground",
+        "_held_back",
         "_hops",
         "_random",
         "_random_for",
@@ -82,6 +86,7 @@ class Context:
         "_serial",
         "_serial_for",
         "_subject",
+        "_watched",
         "event_time",
         "log",
         "now",
@@ -94,6 +99,9 @@ class Context:
         self._fleet = fleet
         self._agents = agents
         self._effects = Effects()
+        self._ground: tuple[str, str] | None = None  # why and by whom actions are withheld
+        self._held_back = False  # some action, since the last commit
+        self._watched: frozenset[str] = frozenset()  # agents that are told what expires
         self._sender: Sender | None = None
         self._ask = -1
         self._hops = 0
@@ -132,14 +140,24 @@ class Context:
         return f"{self._fleet}/{subject.agent_name}/{subject.key}/{subject.version}/id{serial}"
 
     def emit(self, action: Action) -> None:
-        """An action to the outside. It is issued when the event's commit is durable."""
+        """An action to the outside. It is issued when the event's commit is durable.
+
+        During a ground stop it is withheld, unless its class is declared for that.
+        """
         if not isinstance(action, Action):
             raise UsageError(
                 f"ctx.emit takes an Action, not {type(action).__name__}: "
                 "ctx.send(Agent, key, event) sends an event to an agent"
             )
         subject = self._subject
-        self._effects.actions.append(Emitted(subject, subject.version, snapshot(action), self.now))
+        emitted = Emitted(subject, subject.version, snapshot(action), self.now)
+        if self._ground is not None and not type(action).__holdfast__.during_ground_stop:
+            why, by = self._ground
+            emitted = emitted._replace(why=why, by=by, withheld=True)
+            self._held_back = True
+        self._effects.actions.append(emitted)
+        if subject.agent_name in self._watched and not emitted.withheld:
+            self._watch(emitted)
 
     def send(self, agent: type[Agent], key: str, event: Event) -> None:
         """A message to another agent (or this one): delivered once, in order per pair."""
@@ -228,6 +246,18 @@ class Context:
             Called(subject, id, function, packed, reply, *patience, self.now)
         )
         return id
+
+    def _watch(self, emitted: Emitted) -> None:
+        """Whoever waits for what expires gets a timer, which an acknowledgement takes away."""
+        expires = type(emitted.action).__holdfast__.expires
+        if expires is None:
+            return
+        subject, version, action, *_ = emitted
+        same = takewhile(lambda one: one[:2] == (subject, version), reversed(self._effects.actions))
+        index = sum(1 for _ in same) - 1
+        id = f"{self._fleet}/{subject.agent_name}/{subject.key}/{version}/{index}"
+        event = ActionExpired(id, type(action).__name__)
+        self._arm(self.now + expires, event, expiry_name(version, index), 0.0)
 
     def _put_off(self, seconds: float, event: Event, name: str) -> bool:
         """Whether this was a watchdog and is set anew, as telemetry does at every event: then the

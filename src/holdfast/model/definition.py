@@ -36,6 +36,7 @@ class Definition:
     place: Place
     expires: float | None = None
     priority: Priority = "normal"
+    during_ground_stop: bool = False
 
 
 _Made = TypeVar("_Made", bound="HoldfastMeta")

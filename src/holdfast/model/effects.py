@@ -63,6 +63,8 @@ class Emitted(NamedTuple):
     now: float
     undoes: str = ""  # the id of the action that an operator has taken back, and why
     why: str = ""
+    by: str = ""  # the operator who had it issued
+    withheld: bool = False  # by a ground stop
 
 
 class Armed(NamedTuple):

@@ -26,7 +26,7 @@ __all__ = ["Action", "Definition", "Event", "Priority"]
 
 class ActionMeta(HoldfastMeta):
     kind = "action"
-    class_keywords = ("expires", "priority")
+    class_keywords = ("expires", "priority", "during_ground_stop")
 
     @classmethod
     def _check_methods(metacls, body: Body) -> None:
@@ -43,8 +43,16 @@ class ActionMeta(HoldfastMeta):
                 f"it must not be executed any more, above 0, or leave it out"
             )
         check_choice(body, "priority", priority, get_args(Priority))
+        allowed = keywords.get("during_ground_stop", getattr(above, "during_ground_stop", False))
+        if not isinstance(allowed, bool):
+            raise body.place().error(
+                f"{body.class_name} has during_ground_stop={shortened(allowed)}: give True for an "
+                "action that is issued during a ground stop too, or leave it out"
+            )
         seconds = None if expires is None else float(expires)  # type: ignore[arg-type]
-        options = {"expires": seconds, "priority": priority}
+        options: dict[str, object] = {"expires": seconds, "priority": priority}
+        if allowed:
+            options["during_ground_stop"] = True
         schema = schema_of(cls, type(cls).kind, body, options)
         return Definition(schema.name, schema.kind, schema, body.place(), **options)  # type: ignore[arg-type]
 
@@ -66,7 +74,11 @@ if TYPE_CHECKING:
         __struct_fields__: ClassVar[tuple[str, ...]]
 
         def __init_subclass__(
-            cls, *, expires: float | None = None, priority: Priority = "normal"
+            cls,
+            *,
+            expires: float | None = None,
+            priority: Priority = "normal",
+            during_ground_stop: bool = False,
         ) -> None: ...
 
 else:

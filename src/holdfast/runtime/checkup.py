@@ -30,6 +30,7 @@ from holdfast.engine.urls import DEFAULT_URL, parse
 from holdfast.errors import ClockJumped, HoldfastError, UsageError
 from holdfast.runtime.reading import Reading, Untyped
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.grounding import read_ground
 
 Level = Literal["ok", "warn", "bad"]
 
@@ -98,6 +99,7 @@ class Checkup:
         reading = Reading(engine, Untyped(engine.catalog.schemas))
         yield from self._guarded("dead letters", lambda: self._dead_letters(reading))
         yield from self._guarded("paused agents", lambda: self._paused(reading))
+        yield from self._guarded("ground stop", lambda: self._ground_stop(reading))
 
     def _guarded(self, subject: str, look: Callable[[], Finding]) -> Iterator[Finding]:
         try:
@@ -282,6 +284,15 @@ class Checkup:
         text = f"{len(waiting):,}, the last {waiting[-1].id} of {waiting[-1].agent}"
         advice = "see `holdfast dead-letters`; mend the cause, then redrive them"
         return Finding("warn", "dead letters", text, advice)
+
+    def _ground_stop(self, reading: Reading) -> Finding:
+        heads = [view.head() for view in reading.views().values()]
+        found = [ground for head in heads if (ground := read_ground(head.ground_stop))]
+        if not found:
+            return Finding("ok", "ground stop", "none")
+        by = f" by {found[0].by}" if found[0].by else ""
+        text = f"in force in {len(found)} of {len(heads)} partitions{by}: {found[0].why}"
+        return Finding("warn", "ground stop", text, "`holdfast ground-stop --lift` ends it")
 
     def _paused(self, reading: Reading) -> Finding:
         paused = reading.paused()

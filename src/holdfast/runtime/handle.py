@@ -1,57 +1,44 @@
 """`Handle`: what every handle on a fleet can do, with the user's classes or without them.
 
-Reading what needs no class, waiting, an operator's commands and closing live here. `live` adds the
+Reading what needs no class, commands and closing live here; `waiting` is below it. `live` adds the
 classes a program has, `untyped` does without them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from holdfast.engine.port import VIEW_SECONDS, Engine, Parcel, View
-from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
-from holdfast.runtime.calling.bell import has_open_calls
+from holdfast.engine.port import Engine, Parcel
+from holdfast.errors import Rescaling, UsageError
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.issued import find_action, key_of
+from holdfast.runtime.lives import ActionLife, Lives
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
     ActionPage,
     DeadLetter,
     Instance,
     PausedAgent,
-    Reading,
     partitions_of,
 )
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import Receipt
+from holdfast.runtime.settling import Settling, check_by, check_why, refusal
+from holdfast.runtime.waiting import SEND_SECONDS, Waiting
 from holdfast.runtime.world import REAL, World
-from holdfast.stepping.commit import Answer
+from holdfast.stepping.commit import Fate
+from holdfast.stepping.grounding import Ground, read_ground
 from holdfast.stepping.inputs import control_frame
+from holdfast.stepping.overriding import override_command
 
 H = TypeVar("H", bound="Handle")
-R = TypeVar("R")
-SEND_SECONDS = 10.0
-WHY_LENGTH_MAX = 500
-LOOK_SECONDS = 0.1  # for one look at a view, however little time is left
-_POLL_SECONDS = (0.0005, 0.001, 0.001, 0.002, 0.005, 0.01, 0.02)
 
 
-class Progress(NamedTuple):
-    """How far a partition is: events in its inbox, events folded."""
-
-    inbox: int
-    folded: int
-
-    @property
-    def lag(self) -> int:
-        return self.inbox - self.folded
-
-
-class Handle:
+class Handle(Waiting):
     """Safe to share between threads. `instance` makes an object of a stored row."""
 
     def __init__(
@@ -61,12 +48,10 @@ class Handle:
         embedded: Embedded | None,
         world: World = REAL,
     ) -> None:
-        self._engine = engine
-        self._world = world
-        self._instance = instance
-        self._embedded = embedded
+        super().__init__(engine, instance, embedded, world)
         self._router = Router(engine, world)
-        self._reading = Reading(engine, instance)
+        self._lives = Lives(engine, self._reading)
+        self._settling = Settling(engine, self._router)
         self._closed = False
         self._closing = threading.Lock()
 
@@ -85,9 +70,39 @@ class Handle:
         """The cursor behind every action that was issued."""
         return self._reading.actions_end()
 
-    def actions(self, *, after: str | None = None, most: int = ACTIONS_PER_PAGE) -> ActionPage:
-        """Actions issued after a cursor; `page.cursor` continues behind the last one."""
-        return self._reading.actions(after, most)
+    def actions(
+        self,
+        *,
+        after: str | None = None,
+        most: int = ACTIONS_PER_PAGE,
+        pending: bool = False,
+        status: bool = False,
+    ) -> ActionPage:
+        """Actions issued after a cursor; `page.cursor` continues behind the last one.
+
+        With `pending`, for those who carry actions out: without the expired ones and those whose
+        fate is known, the urgent ones of the page first. With `status`, each says how it stands.
+        """
+        if pending:
+            return self._lives.pending(after, most, self._world.wall())
+        page = self._reading.actions(after, most)
+        if status:
+            page[:] = self._lives.with_status(page, self._world.wall())
+        return page
+
+    def action(self, action_id: str) -> ActionLife:
+        """What became of one action. It is looked for among all: for people, not for a loop."""
+        return self._lives.of(action_id, self._world.wall())
+
+    def withheld(self) -> list[Fate]:
+        """The actions that ground stops have held back: they are not among `actions`."""
+        return self._lives.withheld()
+
+    def grounded(self) -> dict[int, Ground]:
+        """The ground stop in force, by partition; empty if there is none."""
+        heads = {number: view.head() for number, view in self._reading.views().items()}
+        found = {number: read_ground(head.ground_stop) for number, head in heads.items()}
+        return {n: ground for n, ground in found.items() if ground is not None and ground.in_force}
 
     def dead_letters(self) -> list[DeadLetter]:
         return self._reading.dead_letters()
@@ -95,13 +110,6 @@ class Handle:
     def paused(self) -> list[PausedAgent]:
         """Agents that hold their events back, with the reason and how many they hold."""
         return self._reading.paused()
-
-    def positions(self) -> dict[int, Progress]:
-        found = {}
-        for number, view in self._reading.views().items():
-            folded = view.head().position
-            found[number] = Progress(max(folded, view.inbox_next()), folded)
-        return found
 
     def commits(self) -> dict[int, int]:
         """How many commits each partition has: what is read again is the same while this is."""
@@ -126,31 +134,102 @@ class Handle:
                 "see live.dead_letters()"
             ) from None
 
+    def acknowledge(
+        self,
+        action_id: str | Sequence[str],
+        *,
+        by: str | None = None,
+        timeout: float = SEND_SECONDS,
+    ) -> dict[str, str]:
+        """An action was carried out, or many: then it is one append per partition.
+
+        The fold decides, and again is a no-op. Returns those that were refused, with what stands;
+        a single one that is refused raises UsageError instead.
+        """
+        return self._settle("acknowledge", action_id, check_by(by), "", timeout)
+
+    def fail(
+        self,
+        action_id: str | Sequence[str],
+        why: str,
+        *,
+        by: str | None = None,
+        timeout: float = SEND_SECONDS,
+    ) -> dict[str, str]:
+        """The same for actions that cannot be carried out."""
+        check_why(why, "it cannot be carried out")
+        return self._settle("fail", action_id, check_by(by), why, timeout)
+
+    def delivered(
+        self,
+        action_id: str | Sequence[str],
+        *,
+        by: str | None = None,
+        timeout: float = SEND_SECONDS,
+    ) -> dict[str, str]:
+        """Actions have come to whoever carries them out; that is no promise that he will."""
+        return self._settle("deliver", action_id, check_by(by), "", timeout)
+
+    def _settle(
+        self, verb: str, wanted: str | Sequence[str], by: str, why: str, timeout: float
+    ) -> dict[str, str]:
+        deadline = self._world.monotonic() + timeout
+        ids = [wanted] if isinstance(wanted, str) else list(dict.fromkeys(wanted))
+        for receipt in self._settling.append(verb, ids, by, why, timeout):
+            self._wait_until(receipt, deadline)
+        known = self._lives.fates_of(ids)
+        reasons = {id: refusal(verb, id, known[id]) for id in ids}
+        refused = {id: reason for id, reason in reasons.items() if reason is not None}
+        if isinstance(wanted, str) and refused:
+            raise UsageError(refused[wanted])
+        return refused
+
+    def ground_stop(self, why: str, *, by: str | None = None, timeout: float = 60.0) -> None:
+        """From now on the fleet issues no actions but those declared `during_ground_stop=True`.
+
+        Agents with a handler for `GroundStop` are told. Returns when it is in force everywhere.
+        """
+        self._ground(True, check_why(why, "the fleet is stopped"), check_by(by), timeout)
+
+    def lift_ground_stop(self, why: str, *, by: str | None = None, timeout: float = 60.0) -> None:
+        """Let the fleet issue actions again. What was withheld stays so: agents are told."""
+        self._ground(False, check_why(why, "the stop is lifted"), check_by(by), timeout)
+
+    def _ground(self, stops: bool, why: str, by: str, timeout: float) -> None:
+        deadline = self._world.monotonic() + timeout
+        wait = partial(self._wait_until, deadline=deadline)
+        self._settling.ground(stops, why, by, timeout, wait)
+
+    def _override(
+        self,
+        agent: str,
+        key: str,
+        schema: int,
+        row: bytes,
+        why: str,
+        by: str,
+        hold: bool,
+        timeout: float,
+    ) -> str:
+        deadline = self._world.monotonic() + timeout
+        command = override_command(why, by, schema, row, hold)
+        receipt = self._control(self._router.partition_of(key), agent, key, command)
+        return self._told(receipt, f"{agent}/{key}", timeout, deadline, "not issued")
+
     def compensate(self, action_id: str, why: str, *, timeout: float = SEND_SECONDS) -> str:
         """Have the declared undo of an action issued, by its agent, once. Returns its id.
 
         The fold decides: of two who compensate the same action, the second is refused.
         """
-        if not why.strip() or not why.isprintable() or len(why) > WHY_LENGTH_MAX:
-            raise UsageError(
-                f"say why the action is taken back, on one line of at most {WHY_LENGTH_MAX} "
-                "characters: it is recorded with the undo"
-            )
+        check_why(why, "the action is taken back")
         deadline = self._world.monotonic() + timeout
         lived = partitions_of(self._engine.catalog, key_of(action_id))
         found = find_action(self._engine, lived, action_id)
         command = ["compensate", action_id, why, found.schema, found.row]
         partition = self._router.partition_of(found.key)
         receipt = self._control(partition, found.agent, found.key, command)
-        try:
-            answer = self._answer_to(receipt, f"{found.agent}/{found.key}", timeout, deadline)
-        except AskFailed as refusal:
-            raise UsageError(f"not compensated: {refusal}") from None
-        except TimedOut as late:
-            raise TimedOut(
-                f"{late}; the command is recorded, and is obeyed when a worker comes to it"
-            ) from None
-        return answer.text
+        who = f"{found.agent}/{found.key}"
+        return self._told(receipt, who, timeout, deadline, "not compensated")
 
     def _pause(self, agent: str, key: str, reason: str) -> Receipt:
         return self._control(self._router.partition_of(key), agent, key, ["pause", reason])
@@ -165,95 +244,6 @@ class Handle:
         parcel = Parcel(frame=frame, encoded=frame.encode(), external=False)
         taken = self._router.append(partition, parcel, SEND_SECONDS, moves=moves)
         return Receipt(tuple((number, one.next) for number, one in taken))
-
-    # Waiting.
-
-    def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
-        """Until everything the receipt stands for is folded and committed."""
-        deadline = self._world.monotonic() + timeout
-        for partition, following in receipt.positions:
-            view = self._engine.view(partition, timeout)
-            if self._poll(partial(_is_folded, view, following), deadline) is None:
-                place = view.position_of(following)
-                wanted = "what is not there" if place is None else place
-                raise TimedOut(
-                    f"partition {partition} has folded up to {view.head().position}, not {wanted}, "
-                    f"after {timeout:g} s{self._reasons()}"
-                )
-
-    def settle(self, *, timeout: float = 60.0) -> None:
-        """Until nothing waits: in inboxes, relays and calls, seen twice. Future timers may."""
-        deadline = self._world.monotonic() + timeout
-        quiet: object = None
-        while True:
-            seen = self._quiet_at(max(LOOK_SECONDS, deadline - self._world.monotonic()))
-            if seen is not None and seen == quiet:
-                return
-            quiet = seen
-            if self._embedded is not None:
-                self._embedded.check()
-            if self._world.monotonic() > deadline:
-                lag = {n: p.lag for n, p in self.positions().items() if p.lag}
-                calls = ", calls are open" if has_open_calls(self._engine) else ""
-                hidden = self._hidden(self._engine.catalog.layout.numbers)
-                behind = f", hidden behind open transactions in {hidden}" if hidden else ""
-                text = f"not settled after {timeout:g} s, lag {lag}{calls}{behind}"
-                raise TimedOut(f"{text}{self._reasons()}")
-            self._world.sleep(0.002)
-
-    def _quiet_at(self, wait_seconds: float = VIEW_SECONDS) -> object:
-        """The positions at which nothing waits, or None."""
-        views = self._reading.views(wait_seconds)
-        heads = {number: view.head() for number, view in views.items()}
-        marks = {number: view.marks() for number, view in views.items()}
-        if any(view.inbox_next() != heads[n].position for n, view in views.items()):
-            return None
-        if any(view.calls(0, 1) for view in views.values()):
-            return None
-        for view in views.values():
-            source = view.incarnation()
-            for destination, following in view.sent_next().items():
-                if marks[destination].get(source, 0) != following - 1:
-                    return None
-        return None if self._hidden(views) else heads
-
-    def _hidden(self, numbers: Iterable[int]) -> list[int]:
-        """Partitions in which something may wait that nobody can read yet."""
-        return [number for number in numbers if self._engine.hides(number)]
-
-    def _reply_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> object:
-        """What the agent gave to `ctx.reply` for the one event that was asked."""
-        answer = self._answer_to(receipt, who, timeout, deadline)
-        return self._instance(answer.schema, answer.row)
-
-    def _answer_to(self, receipt: Receipt, who: str, timeout: float, deadline: float) -> Answer:
-        partition, following = receipt.positions[0]
-        view = self._engine.view(partition, timeout)
-        answer = self._poll(partial(_answer_before, view, following), deadline)
-        if answer is None:
-            raise TimedOut(f"{who} did not answer within {timeout:g} s{self._reasons()}")
-        if answer.status != "reply":
-            raise AskFailed(f"{who}: {answer.text}")
-        return answer
-
-    def _poll(self, look: Callable[[], R | None], deadline: float) -> R | None:
-        attempt = 0
-        while True:
-            found = look()
-            if found:
-                return found
-            if self._embedded is not None:
-                self._embedded.check()
-            if self._world.monotonic() > deadline:
-                return None
-            self._world.sleep(_POLL_SECONDS[min(attempt, len(_POLL_SECONDS) - 1)])
-            attempt += 1
-
-    def _reasons(self) -> str:
-        if self._embedded is None:
-            return ": does a worker run? (`holdfast lag` tells)"
-        alarms = "; ".join(f"partition {n}: {text}" for n, text in self._embedded.alarms().items())
-        return f": {alarms}" if alarms else ""
 
     # Closing.
 
@@ -276,13 +266,3 @@ class Handle:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _is_folded(view: View, following: int) -> bool:
-    position = view.position_of(following)
-    return position is not None and view.head().position >= position
-
-
-def _answer_before(view: View, following: int) -> Answer | None:
-    position = view.position_of(following)
-    return None if position is None else view.answer(position - 1)

@@ -1,51 +1,30 @@
-"""Issued actions as they are stored, and one of them found by its id."""
+"""An issued action, found by its id."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
 
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
-from holdfast.model.keys import is_key
+from holdfast.model.keys import shortened
+from holdfast.stepping.actionids import ActionName, read_action_id
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.outputs import action_id, undo_id
-from holdfast.stepping.rows import read_raw_payload
+from holdfast.stepping.issued import IssuedRow, issued_in
 
 _FRAMES_AT_ONCE = 256
 
 
-class IssuedRow(NamedTuple):
-    """An action as stored."""
-
-    agent: str
-    key: str
-    id: str
-    now: float
-    undoes: str
-    why: str
-    schema: int
-    row: bytes
-
-
-def issued_in(fleet: str, frame: Frame) -> Iterator[IssuedRow]:
-    names = ("agent", "key", "version", "index", "now")
-    columns = [cast(list[Any], frame.values(name)) for name in names]
-    undoes = cast("list[str]", frame.values("undoes") or [""] * frame.count)
-    why = cast("list[str]", frame.values("why") or [""] * frame.count)
-    for agent, key, version, index, now, undone, reason, (schema, row) in zip(
-        *columns, undoes, why, read_raw_payload(frame), strict=True
-    ):
-        id = undo_id(undone) if undone else action_id(fleet, agent, key, version, index)
-        yield IssuedRow(agent, key, id, now, undone, reason, schema, row)
-
-
 def key_of(wanted: str) -> str:
-    """The key in the id of an action: FLEET/AGENT/KEY/VERSION/INDEX, or that and /undo."""
-    parts = wanted.split("/")
-    if len(parts) < 5 or not is_key(parts[2]) or not (parts[3] + parts[4]).isdecimal():
-        raise UsageError(f"{wanted!r} is no id of an action: `holdfast actions` shows them")
-    return parts[2]
+    """The key in the id of an action."""
+    return name_of(wanted).key
+
+
+def name_of(wanted: str) -> ActionName:
+    found = read_action_id(wanted)
+    if found is None:
+        shown = shortened(wanted)
+        raise UsageError(f"{shown} is no id of an action: `holdfast actions` shows them")
+    return found
 
 
 def find_action(engine: Engine, partitions: Sequence[int], wanted: str) -> IssuedRow:
@@ -63,9 +42,9 @@ def find_action(engine: Engine, partitions: Sequence[int], wanted: str) -> Issue
                         if one.id == wanted:
                             return one
         cut = cut or view.head().actions_next > first
-    for undone in engine.view(partitions[-1]).undone():
-        if undone.id == wanted:
-            raise UsageError(f"{wanted} was compensated before: {undone.why}")
+    for fate in engine.view(partitions[-1]).fates_of([wanted]):
+        if fate.kind == "compensated":
+            raise UsageError(f"{wanted} was compensated before: {fate.why}")
     lost = "it is past retention, or from before a restore, or was never issued"
     past = lost if cut else "it was never issued"
     raise UsageError(f"no action {wanted!r} is kept: {past}: see `holdfast actions`")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine, View
+from holdfast.stepping.grounding import read_ground
 
 
 class Lag(NamedTuple):
@@ -16,6 +17,7 @@ class Lag(NamedTuple):
     oldest_seconds: float  # since the oldest that waits came; 0.0 if none does
     owner: str
     paused_seconds: float | None = None  # at its last handover, as far as events waited
+    ground_stop: str = ""  # why, while one is in force
 
     @property
     def waiting(self) -> int:
@@ -30,12 +32,15 @@ def lags(engine: Engine, clock: Callable[[], float] = time.time) -> list[Lag]:
 
 
 def _lag(number: int, view: View, clock: Callable[[], float], paused_seconds: float | None) -> Lag:
-    folded = view.head().position
+    head = view.head()
+    folded = head.position
     inbox = max(folded, view.inbox_next())
     waiting = view.frames(folded, 1) if inbox > folded else []
     # The time of now, not of the question: a view may have been made for it, of what others own.
     oldest = max(0.0, clock() - waiting[0].stamp) if waiting else 0.0
-    return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds)
+    ground = read_ground(head.ground_stop)
+    why = ground.why if ground is not None and ground.in_force else ""
+    return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds, why)
 
 
 def as_metrics(fleet: str, found: list[Lag]) -> str:
@@ -45,6 +50,7 @@ def as_metrics(fleet: str, found: list[Lag]) -> str:
         "holdfast_folded_events_total counter": [lag.folded for lag in found],
         "holdfast_lag_events gauge": [lag.waiting for lag in found],
         "holdfast_lag_seconds gauge": [round(lag.oldest_seconds, 3) for lag in found],
+        "holdfast_ground_stop gauge": [int(bool(lag.ground_stop)) for lag in found],
         "holdfast_handover_pause_seconds gauge": [lag.paused_seconds for lag in found],
     }
     lines = []

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
 from holdfast.model.agent import Agent
-from holdfast.model.event import Event
+from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key, shortened
 from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
-from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.handle import Handle
 from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.reading import HistoryEntry
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
+from holdfast.runtime.settling import check_by, check_why
+from holdfast.runtime.waiting import SEND_SECONDS
 from holdfast.runtime.world import REAL, World
 
 if TYPE_CHECKING:
@@ -183,3 +185,27 @@ class Live(Handle):
 
     def resume(self, agent: type[Agent], key: str) -> Receipt:
         return self._resume(self._sending.name_of(agent), key)
+
+    def override(
+        self,
+        agent: type[Agent],
+        key: str,
+        action: Action,
+        *,
+        why: str,
+        by: str | None = None,
+        hold: bool = False,
+        timeout: float = SEND_SECONDS,
+    ) -> str:
+        """Have an action issued for this agent now, because an operator says so. Returns its id.
+
+        With `hold` the agent is paused with it, so that nothing of its own comes behind; `resume`
+        lets it go on.
+        """
+        check_why(why, "the agent is overridden")
+        if not isinstance(action, Action):
+            raise UsageError(f"override takes an Action, not {type(action).__name__}")
+        name, cls = self._sending.name_of(agent), type(action)
+        self._codebook.pack([action], cls)
+        packed = self._codebook.id_of(cls), self._codebook.pack_one(action)
+        return self._override(name, key, *packed, why, check_by(by), hold, timeout)

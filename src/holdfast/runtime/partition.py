@@ -87,7 +87,7 @@ class Partition:
             layout,
             self._codebook,
             view.letter,
-            view.undone,
+            view.fates_of,
             kernels=self._kernels,
         )
         loaded = self._engine.load(self.claim)

@@ -15,11 +15,11 @@ from holdfast.engine.port import VIEW_SECONDS, Catalog, Engine, View
 from holdfast.errors import DamagedData, UsageError
 from holdfast.model.keys import slot_of
 from holdfast.model.schema import Schema, UntypedReader
-from holdfast.runtime.issued import issued_in
 from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame, rows_of
+from holdfast.stepping.issued import IssuedRow, issued_in
 from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.script import read_firings
 
@@ -64,6 +64,8 @@ class IssuedAction:
     priority: str
     undoes: str | None = None  # the id of the action that it takes back, and why
     why: str | None = None
+    by: str | None = None  # the operator who had it issued
+    status: str | None = None  # where it was asked for: issued, delivered, acknowledged, …
 
 
 class ActionPage(list[IssuedAction]):
@@ -186,23 +188,28 @@ class Reading:
         return sorted({*starts, layout.first, layout.numbers.stop} - {0})
 
     def _actions_of(self, frame: Frame) -> list[IssuedAction]:
-        result = []
-        for one in issued_in(self._fleet, frame):
-            expires, priority = self._options(one.schema)
-            result.append(
-                IssuedAction(
-                    agent=one.agent,
-                    key=one.key,
-                    action=self._instance(one.schema, one.row),
-                    id=one.id,
-                    now=one.now,
-                    expires_at=None if expires is None else one.now + expires,
-                    priority=priority,
-                    undoes=one.undoes or None,
-                    why=one.why or None,
-                )
-            )
-        return result
+        return [self.issued(one) for one in issued_in(self._fleet, frame)]
+
+    def issued(self, one: IssuedRow) -> IssuedAction:
+        expires, priority = self._options(one.schema)
+        return IssuedAction(
+            agent=one.agent,
+            key=one.key,
+            action=self._instance(one.schema, one.row),
+            id=one.id,
+            now=one.now,
+            expires_at=None if expires is None else one.now + expires,
+            priority=priority,
+            undoes=one.undoes or None,
+            why=one.why or None,
+            by=one.by or None,
+        )
+
+    @staticmethod
+    def name_of(issued: IssuedAction) -> str:
+        """The name of its class."""
+        action = issued.action
+        return action.name if isinstance(action, Plain) else type(action).__name__
 
     def _options(self, schema_id: int) -> tuple[float | None, str]:
         found = self._schema(schema_id).options
@@ -250,7 +257,7 @@ class Reading:
         for i in taken.rows:
             if origin == "control":
                 command = cast(list[list[object]], frame.values("command"))[i]
-                event: object = " ".join(map(str, command[:3]))  # behind it may be a packed row
+                event: object = command_text(command)
             else:
                 event = self._instance(*rows[i])
             yield HistoryEntry(
@@ -305,6 +312,12 @@ class Reading:
             now=letter.now,
             redriven=redriven,
         )
+
+
+def command_text(command: list[object]) -> str:
+    """Its words: packed rows among them are left out."""
+    words = [str(word) for word in command if isinstance(word, str) and word]
+    return " ".join(words) if len(words) > 1 else " ".join(map(str, command[:3]))
 
 
 # ---------------------------------------------------------------- what one agent took

@@ -11,8 +11,8 @@ from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
 from holdfast.errors import Busy, HoldfastError, TimedOut, UsageError
 from holdfast.model.agent import Agent
-from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
+from holdfast.model.fates import MADE_HERE
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import plain_text, shortened
 from holdfast.runtime.columns import EVENT_TIME_END, need_numpy
@@ -307,7 +307,7 @@ class Sending(Courier[Row]):
 
     def check_event(self, event: type[Event]) -> None:
         if self._fleet.events.get(event.__name__) is not event:
-            known = ", ".join(sorted(self._fleet.events.keys() - {CallFailed.__name__}))
+            known = ", ".join(sorted(self._fleet.events.keys() - MADE_HERE))
             raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
 
     def name_of(self, agent: type[Agent]) -> str:

@@ -14,17 +14,19 @@ from typing import NamedTuple, cast
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import UsageError
-from holdfast.model.calls import CallFailed
+from holdfast.model.fates import MADE_HERE
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Field, Kind, Schema, UntypedReader
 from holdfast.runtime.consigning import Numbered, Outcome, consign
 from holdfast.runtime.embedded import Embedded
-from holdfast.runtime.handle import SEND_SECONDS, Handle
+from holdfast.runtime.handle import Handle
 from holdfast.runtime.reading import HistoryEntry, PendingTimer, Plain, Untyped
 from holdfast.runtime.routing import Router
 from holdfast.runtime.schemas import codebook_of
 from holdfast.runtime.sending import Courier, Receipt, check_numbers, make_parcel, numbered
+from holdfast.runtime.settling import check_by, check_why
+from holdfast.runtime.waiting import SEND_SECONDS
 from holdfast.stepping.codebook import EVENT_BYTES_MAX, Codebook
 from holdfast.stepping.commit import Record
 from holdfast.stepping.inputs import external_frame
@@ -61,8 +63,8 @@ class Names:
     def check_agent(self, name: str) -> None:
         self._find("state", name, f"no agent {name!r} in fleet {self._fleet!r}")
 
-    def event(self, name: str) -> tuple[int, Schema]:
-        return self._find("event", name, f"no event {name!r} in fleet {self._fleet!r}")
+    def event(self, name: str, kind: Kind = "event") -> tuple[int, Schema]:
+        return self._find(kind, name, f"no {kind} {name!r} in fleet {self._fleet!r}")
 
     def of_kind(self, kind: Kind) -> list[str]:
         return [schema.name for schema in self.schemas(kind)]
@@ -74,9 +76,11 @@ class Names:
         found = {name: schema for (of, name), (_, schema) in self._newest.items() if of == kind}
         return [found[name] for name in sorted(found)]
 
-    def pack(self, name: str, values: Mapping[str, object]) -> tuple[int, bytes]:
-        """An event as (schema id, row), checked against the stored types."""
-        schema_id, schema = self.event(name)
+    def pack(
+        self, name: str, values: Mapping[str, object], kind: Kind = "event"
+    ) -> tuple[int, bytes]:
+        """An event, or an action, as (schema id, row), checked against the stored types."""
+        schema_id, schema = self.event(name, kind)
         check_fields(schema, values)
         reader = self._readers.get(schema_id)
         if reader is None:
@@ -99,8 +103,8 @@ class Names:
             known = self.of_kind(kind)
             found = self._newest.get((kind, name))
             if found is None:
-                # Only a call answers with a CallFailed; nobody means to send one.
-                known = [each for each in known if each != CallFailed.__name__]
+                # What only the fold or a call makes nobody means to send.
+                known = [each for each in known if each not in MADE_HERE]
                 raise UsageError(f"{complaint}: {suggestion(name, known)}")
         return found
 
@@ -291,6 +295,24 @@ class UntypedLive(Handle):
     def resume(self, agent: str, key: str) -> Receipt:
         self.names.check_agent(agent)
         return self._resume(agent, key)
+
+    def override(
+        self,
+        agent: str,
+        key: str,
+        action: str,
+        values: Mapping[str, object],
+        *,
+        why: str,
+        by: str | None = None,
+        hold: bool = False,
+        timeout: float = SEND_SECONDS,
+    ) -> str:
+        """Have an action issued for this agent now, because an operator says so. Returns its id."""
+        check_why(why, "the agent is overridden")
+        self.names.check_agent(agent)
+        packed = self.names.pack(action, values, "action")
+        return self._override(agent, key, *packed, why, check_by(by), hold, timeout)
 
     def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
         """Until everything the receipt stands for is folded; it may come from anywhere."""

@@ -13,6 +13,7 @@ class World:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     fresh_name: Callable[[], str] = lambda: secrets.token_hex(8)
+    wall: Callable[[], float] = time.time
 
 
 REAL = World()

@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import OutdatedCode, TryAgain
-from holdfast.model.effects import Mark, Sender, Timer
+from holdfast.model.effects import Mark, Timer
 from holdfast.model.event import Event
+from holdfast.model.fates import EXPIRY_NAME, ActionExpired
 from holdfast.model.snapshot import snapshot
 from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
-from holdfast.stepping.commit import Answer, Letter, Record, Undone
-from holdfast.stepping.compensating import compensate
+from holdfast.stepping.commanding import obey
+from holdfast.stepping.commit import Answer, Fate, Letter, Record
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import Answered, Inputs
+from holdfast.stepping.noting import Noting
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
+from holdfast.stepping.settling import SETTLES
 
 if TYPE_CHECKING:
     from holdfast.stepping.agenda import Entry
@@ -35,14 +39,35 @@ class CarefulFold:
         self.letters: list[Letter] = []
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
-        self.undone: list[Undone] = []
+        self.fates = Fates()  # of this commit
+        self._committed = Fates()  # those that were looked up
+        self._looked_up: set[str] = set()
+        self.noting = Noting(stepper)
         self.closed: list[str] = []
         self.fired: list[Fired] = []
         self.gone: dict[tuple[str, str], Record] = {}
+        self.fired_max = stepper.fired_max
         self._scheduled = 0
         self._interrupted = False  # by our own trouble, which is not the event's fault
         self.popped: list[Entry] = []
         self.expired: list[Cell] = []
+
+    def fates_of(self, id: str) -> list[Fate]:
+        """What became of an action so far, in this commit too."""
+        if id not in self._looked_up:
+            self._look_up([id])
+        return [*self._committed.of([id]), *self.fates.of([id])]
+
+    def _look_up(self, ids: list[str]) -> None:
+        """All of a frame at once: one by one takes many times as long."""
+        wanted = [id for id in dict.fromkeys(ids) if id not in self._looked_up]
+        self._committed.add(self.stepper.fates_of(wanted))
+        self._looked_up.update(wanted)
+
+    def take_condemned(self) -> str | None:
+        """Why this input may not run; the next one may."""
+        reason, self._condemned = self._condemned, None
+        return reason
 
     @property
     def condemns(self) -> bool:
@@ -53,10 +78,14 @@ class CarefulFold:
 
     def fold(self, inputs: Inputs) -> None:
         self.now = max(self.now, inputs.stamp)
+        if inputs.commands is not None:
+            self.fates.add(self.noting.new())
+            self._look_up([str(one[1]) for one in inputs.commands if one[0] in SETTLES])
         for i, key in enumerate(inputs.keys):
             position = inputs.first + i
             if inputs.commands is not None:
-                self._command(inputs.agents[i], key, inputs.commands[i])
+                if not obey(self, inputs.agents[i], key, inputs.commands[i]):
+                    return  # it goes on in the next commit
             else:
                 held = Held(
                     inputs.events[i],
@@ -66,14 +95,14 @@ class CarefulFold:
                     inputs.hops[i] if inputs.hops else 0,
                     position if inputs.asks else -1,
                 )
-                cell = self._cell(inputs.agents[i], key)
+                cell = self.cell(inputs.agents[i], key)
                 if inputs.refused:
                     self._bury(cell, held, inputs.refused, "")
                 elif inputs.calls is None or self._close(cell, inputs.calls[i], held.event):
                     self.deliver(cell, held)
             self.position = position + 1
 
-    def _cell(self, agent: str, key: str) -> Cell:
+    def cell(self, agent: str, key: str) -> Cell:
         kind = self.stepper.kinds.get(agent)
         if kind is None:
             raise OutdatedCode(
@@ -98,10 +127,10 @@ class CarefulFold:
         cell.wake()
         del cell.calls()[answered.call]
         self.closed.append(answered.call)
-        self._touch(cell)
+        self.touch(cell)
         return True
 
-    def _touch(self, cell: Cell) -> None:
+    def touch(self, cell: Cell) -> None:
         cell.kind.touch(cell, self.stepper.batch, self.stepper.touched)
         cell.kind.place(cell)
         if cell.kind.expire_after is not None:
@@ -115,7 +144,7 @@ class CarefulFold:
         mode = self._mode(cell)
         self._try(cell, held)
         if cell.kind.defers and self._mode(cell) != mode:
-            self._redeliver(cell)
+            self.redeliver(cell)
 
     def _mode(self, cell: Cell) -> object:
         field = cell.kind.definition.mode_field
@@ -129,8 +158,7 @@ class CarefulFold:
         image = None
         mark = context._effects.mark()
         if self._condemned is not None:
-            reason, self._condemned = self._condemned, None
-            self._failed(cell, held, reason, "")
+            self._failed(cell, held, self.take_condemned() or "", "")
             return
         try:
             route = cell.kind.routes.get(type(held.event))
@@ -160,7 +188,7 @@ class CarefulFold:
                 cell.revert(image)
             self._failed(cell, held, reason_of(error), trace)
         else:
-            self._touch(cell)
+            self.touch(cell)
             self.schedule()
             self._answer(held, mark[2])
 
@@ -227,14 +255,14 @@ class CarefulFold:
             self._bury(cell, held, f"{HELD_PER_AGENT_MAX} events are held already, the bound", "")
             return
         extras.held.append(held)
-        self._touch(cell)
+        self.touch(cell)
 
     def _failed(self, cell: Cell, held: Held, error: str, trace: str) -> None:
         if cell.kind.definition.on_error == "pause":
             extras = cell.beside()
             extras.paused = error[:500]
             extras.held.insert(0, held)
-            self._touch(cell)
+            self.touch(cell)
             return
         self._bury(cell, held, error, trace)
 
@@ -260,7 +288,7 @@ class CarefulFold:
         if held.ask >= 0:
             self.answers.append(Answer(held.ask, self.now, "failed", error, 0, b""))
 
-    def _redeliver(self, cell: Cell) -> None:
+    def redeliver(self, cell: Cell) -> None:
         """Offer held events again, in order, for as long as that changes anything."""
         progress = True
         while progress and cell.extras is not None and cell.extras.held:
@@ -278,47 +306,7 @@ class CarefulFold:
                     extras.held += waiting[i + 1 :]
                     progress = True
                     break
-            self._touch(cell)
-
-    # An operator's commands, which travel through the inbox like everything else.
-
-    def _command(self, agent: str, key: str, command: list[object]) -> None:
-        cell = self._cell(agent, key)
-        if command[0] == "pause":
-            cell.wake()
-            cell.beside().paused = str(command[1]) or "by an operator"
-            self._touch(cell)
-        elif command[0] == "resume":
-            if cell.extras is not None and cell.extras.paused:
-                cell.wake()
-                # Which of the held events ends the worker is not known: all of them stay held.
-                cell.extras.paused, self._condemned = self._condemned or "", None
-                self._touch(cell)
-                if cell.extras.paused:
-                    return
-                for timer in cell.timers().values():
-                    self.stepper.agenda.add(timer.due, cell, timer.name)
-                self._redeliver(cell)
-        elif command[0] == "redrive":
-            self._redrive(cell, int(str(command[1])))
-        elif command[0] == "compensate":
-            condemned, self._condemned = self._condemned, None
-            compensate(self, cell, command, condemned)
-        else:
-            raise OutdatedCode(
-                f"unknown command {command[0]!r} for {agent}/{key}: run the release that sent it"
-            )
-
-    def _redrive(self, cell: Cell, letter_id: int) -> None:
-        letter = self.stepper.letter_of(letter_id)
-        if letter is None or letter_id in self.redriven:
-            return  # already redriven: a letter comes back once
-        self.redriven.append(letter_id)
-        event = self.stepper.codebook.reader_of(letter.schema).row(letter.row)
-        assert isinstance(event, Event)
-        sender = Sender(*letter.sender) if letter.sender else None
-        held = Held(event, self.position, letter.event_time, sender, letter.hops, -1)
-        self.deliver(cell, held)
+            self.touch(cell)
 
     # Timers and expiry: inputs that come from no inbox.
 
@@ -364,7 +352,10 @@ class CarefulFold:
         agent, key = cell.agent_name, cell.key
         fired = Fired(self.position, agent, key, name, timer.due, now, timer.event, again)
         self.fired.append(fired)
-        self._touch(cell)
+        self.touch(cell)
+        if isinstance(timer.event, ActionExpired) and name.startswith(EXPIRY_NAME):
+            expired = timer.event
+            self.fates.add([Fate(expired.action, key, now, "", "expired", "", expired.name)])
         self.deliver(cell, Held(timer.event, self.position, timer.due, None, 0, -1))
 
     def _expire(self, entry: Entry, now: float) -> None:

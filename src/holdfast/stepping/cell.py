@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import chain, compress
 from typing import NamedTuple, cast
 
 import msgspec
@@ -13,6 +13,7 @@ from holdfast.errors import DamagedData, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.effects import OpenCall, Sender, Timer
 from holdfast.model.event import Event
+from holdfast.model.fates import SETTLING
 from holdfast.model.handlers import Route
 from holdfast.stepping.codebook import Codebook, first_misfit, type_error
 from holdfast.stepping.commit import Record
@@ -142,6 +143,7 @@ class Kind:
         # The fast fold checks states once per batch; a kernel, and so its interpreter, per event.
         exact = self.definition.compiled
         self.simple = not (self.defers or exact) and self.expire_after is None
+        self.awaits = not self.routes.keys().isdisjoint(SETTLING)
         self.codebook = codebook
         self.schema = codebook.id_of(cls)
         self.cells: dict[str, Cell] = {}
@@ -149,6 +151,10 @@ class Kind:
 
     def find(self, key: str) -> Cell | None:
         return self.cells.get(key) or self.paused.get(key)
+
+    def known_keys(self) -> Iterator[str]:
+        """Of all agents."""
+        return chain(self.cells, self.paused)
 
     def record(self, key: str) -> Record | None:
         """An agent as committed."""
@@ -223,6 +229,11 @@ class Cell:
                 reader = self.kind.codebook.reader_of(saved.schema)
                 self.agent = cast(Agent, reader.row(saved.state))
         return self.agent
+
+    @property
+    def known(self) -> bool:
+        """Whether it is an agent: one that is stored, or will be with this commit."""
+        return self.saved is not None or self.batch >= 0 or self.row >= 0
 
     def timers(self) -> dict[str, Timer]:
         if self.extras is None:

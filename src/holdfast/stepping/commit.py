@@ -100,15 +100,19 @@ class Head(NamedTuple):
     journal_next: int = 0
     commits: int = 0
     calls_next: int = 1
+    ground_stop: str = ""  # the one in force: see grounding.py
 
 
-class Undone(NamedTuple):
-    """An action that was compensated: an operator had its declared undo issued."""
+class Fate(NamedTuple):
+    """One thing that became of an action; of each kind there is one at most."""
 
     id: str
-    key: str  # of the agent that issued both
+    key: str  # of the agent that issued it
     now: float
     why: str
+    kind: str = "compensated"
+    by: str = ""
+    action: str = ""  # the name of its class, where the fold knows it
 
 
 # Records stand class by class, timers by name, and nothing is there of timers that are not set; a
@@ -149,7 +153,7 @@ class Commit:
     relayed: dict[int, int] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # that were made
     closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
-    undone: list[Undone] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     condemned: str = ""
 

@@ -13,8 +13,8 @@ from holdfast.model.effects import Emitted
 from holdfast.model.event import Action
 from holdfast.model.snapshot import snapshot
 from holdfast.model.undoing import undone
-from holdfast.stepping.commit import Answer, Undone
-from holdfast.stepping.outputs import undo_id
+from holdfast.stepping.actionids import undo_id
+from holdfast.stepping.commit import Answer, Fate
 from holdfast.stepping.reasons import reason_of
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def compensate(fold: CarefulFold, cell: Cell, command: list[object], condemned: 
     assert isinstance(schema, int)
     assert isinstance(row, bytes)
     id, reason = str(action_id), str(why)
-    earlier = {each.id: each for each in [*fold.stepper.undone(), *fold.undone]}
-    if id in earlier:
-        _answer(fold, "failed", f"{id} was compensated before: {earlier[id].why}")
+    earlier = [one for one in fold.fates_of(id) if one.kind == "compensated"]
+    if earlier:
+        _answer(fold, "failed", f"{id} was compensated before: {earlier[0].why}")
         return
     if condemned is not None:
         _answer(fold, "failed", f"its undo may not run: {condemned}")
@@ -44,7 +44,7 @@ def compensate(fold: CarefulFold, cell: Cell, command: list[object], condemned: 
         return
     emitted = Emitted(cell, cell.version, snapshot(made), fold.now, id, reason)
     fold.stepper.context._effects.actions.append(emitted)
-    fold.undone.append(Undone(id, cell.key, fold.now, reason))
+    fold.fates.add([Fate(id, cell.key, fold.now, reason)])
     _answer(fold, "reply", undo_id(id))
 
 

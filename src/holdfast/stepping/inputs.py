@@ -1,7 +1,7 @@
 """Inputs: what one stored inbox frame holds for the stepper, decoded to columns of objects.
 
 Origins: "external" (sent from outside), "message" (from an agent), "reply" (the answer to a call),
-"control" (an operator's resume, pause or redrive). Timers are inputs too, but live in the agents
+"control" (commands: see commanding.py). Timers are inputs too, but live in the agents
 until they fire.
 """
 
@@ -19,6 +19,7 @@ from holdfast.stepping.frame import Column, Frame, codes, const, floats, integer
 from holdfast.stepping.rows import distinct_schemas, payload, read_payload
 
 T = TypeVar("T")
+FLEET_WIDE = ""  # the agent of a command that is for all of a partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,13 +328,20 @@ def numbers(seqs: range | Sequence[int]) -> Column:
 
 
 def control_frame(agent: str, key: str, command: Sequence[object]) -> Frame:
+    return control_frame_of([agent], [key], [command])
+
+
+def control_frame_of(
+    agents: Sequence[str], keys: Sequence[str], commands: Sequence[Sequence[object]]
+) -> Frame:
+    """Several commands, which are taken together."""
     return Frame(
-        1,
+        len(keys),
         {
             "origin": const("control"),
-            "agent": const(agent),
-            "key": rows([key]),
-            "command": rows([list(command)]),
+            "agent": const(agents[0]) if len(set(agents)) == 1 else codes(agents),
+            "key": rows(keys),
+            "command": rows([list(command) for command in commands]),
         },
     )
 
@@ -366,7 +374,8 @@ def read_inputs(stored: StoredFrame, codebook: Codebook) -> Inputs:
     """UnknownSchema for what this program has no class for: now, not when it is folded."""
     frame = Frame.decode(stored.frame)
     inputs = Inputs.of_frame(stored, frame, codebook)
-    codebook.need_agents(inputs.agents if inputs.agent is None else (inputs.agent,))
+    if inputs.agent != FLEET_WIDE:
+        codebook.need_agents(inputs.agents if inputs.agent is None else (inputs.agent,))
     if inputs.origin != "control":
         for schema_id in distinct_schemas(frame):
             codebook.reader_of(schema_id)

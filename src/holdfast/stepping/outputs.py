@@ -27,28 +27,18 @@ class Fired(NamedTuple):
     next: float = 0.0  # when a periodic timer is due again
 
 
-def action_id(fleet: str, agent: str, key: str, version: int, index: int) -> str:
-    """The stable id of an action: the same at every re-execution, wherever the agent lives."""
-    return f"{fleet}/{agent}/{key}/{version}/{index}"
-
-
-def undo_id(action_id: str) -> str:
-    """The id of the action that takes another one back. There is one at most."""
-    return f"{action_id}/undo"
-
-
 def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook) -> Issued | None:
+    indexes = indexes_of(emitted)
+    if any(one.withheld for one in emitted):
+        indexes = [i for i, one in zip(indexes, emitted, strict=True) if not one.withheld]
+        emitted = [one for one in emitted if not one.withheld]
     if not emitted:
         return None
-    indexes: list[int] = []
-    last: tuple[object, int] | None = None
-    for one in emitted:
-        same = last is not None and last[0] is one.subject and last[1] == one.version
-        indexes.append(indexes[-1] + 1 if same and not one.undoes else 0)
-        last = (one.subject, one.version)
     why = {}
-    if any(one.undoes for one in emitted):
+    if any(one.why for one in emitted):
         why = {"undoes": rows([e.undoes for e in emitted]), "why": rows([e.why for e in emitted])}
+    if any(one.by for one in emitted):
+        why["by"] = rows([one.by for one in emitted])
     frame = Frame(
         len(emitted),
         {
@@ -62,6 +52,17 @@ def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook
         },
     )
     return Issued(first, len(emitted), now, frame.encode())
+
+
+def indexes_of(emitted: Sequence[Emitted]) -> list[int]:
+    """The how-manieth of its event each action is."""
+    indexes: list[int] = []
+    last: tuple[object, int] | None = None
+    for one in emitted:
+        same = last is not None and last[0] is one.subject and last[1] == one.version
+        indexes.append(indexes[-1] + 1 if same and not one.undoes else 0)
+        last = (one.subject, one.version)
+    return indexes
 
 
 def dispatch(

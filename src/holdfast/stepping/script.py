@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from holdfast.model.event import Event
 from holdfast.stepping.commit import Journalled
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.grounding import TOLD_NAME, hear
 from holdfast.stepping.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ class Firing(NamedTuple):
         cell = kind.find(self.key) if kind else None
         if kind is None or cell is None:
             return False
+        if self.name == TOLD_NAME and self.event is not None:
+            event = fold.stepper.codebook.reader_of(self.event[0]).row(self.event[1])
+            hear(fold, cast(Event, event), cell)
+            return True
         if self.event is None:
             if kind.expire_after is None or cell.extras:
                 return False

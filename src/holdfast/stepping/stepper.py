@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from holdfast.errors import DamagedData
 from holdfast.model.agent import Agent
 from holdfast.model.context import Context
+from holdfast.model.fates import ActionExpired
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
 from holdfast.stepping.agenda import Agenda, NoAgenda
@@ -22,8 +23,9 @@ from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook, UnknownSchema
-from holdfast.stepping.commit import Commit, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Commit, Fate, Head, Letter, Record
 from holdfast.stepping.fast import fits, run
+from holdfast.stepping.grounding import read_ground, reason_in
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.kinds import compiled_among, make_kinds, runs
 from holdfast.stepping.outputs import dispatch, issue, journal, request
@@ -33,9 +35,13 @@ from holdfast.stepping.script import Firing, interleaved
 if TYPE_CHECKING:
     from holdfast.stepping.compiled.kind import CompiledKind, Kernel
 
-FIRED_PER_COMMIT_MAX = 10_000
+FIRED_PER_COMMIT_MAX = 10_000  # timers, expiries, and agents that are told of a ground stop
 
 _CLASS = itemgetter(0)  # of a record
+
+
+def _none(ids: Sequence[str]) -> Sequence[Fate]:
+    return ()
 
 
 class Stepper:
@@ -45,18 +51,25 @@ class Stepper:
         layout: Layout,
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
-        undone: Callable[[], Iterable[Undone]] = tuple,
+        fates_of: Callable[[Sequence[str]], Sequence[Fate]] = _none,
         *,
         scripted: bool = False,
         kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
+        self.fleet = fleet
         self.layout = layout
         self.codebook = codebook
         self.letter_of = letter_of
-        self.undone = undone  # all that is committed
+        self.fates_of = fates_of  # of actions by their ids, as committed
         self.kinds = make_kinds(fleet, codebook, kernels or {})
         self.compiled = compiled_among(self.kinds.values())
         self.context = Context(fleet.name, frozenset(fleet.agents))
+        watched = [kind.name for kind in self.kinds.values() if ActionExpired in kind.routes]
+        self.context._watched = frozenset(watched)
+        self.awaiting = frozenset(kind.name for kind in self.kinds.values() if kind.awaits)
+        self.scripted = scripted
+        self.fired_max = FIRED_PER_COMMIT_MAX
+        self.ground = ""  # stop: as the head has it, with this batch
         self.agenda = NoAgenda() if scripted else Agenda(self.compiled)
         self.unfired: list[Firing] = []  # of the last script: what this program has not set
         self.head = Head()
@@ -71,7 +84,7 @@ class Stepper:
 
     def load(self, head: Head, sent_next: dict[int, int], items: Iterable[Record | Block]) -> None:
         """Later items win."""
-        self.head = head
+        self._stand_on(head)
         self.sent_next = dict(sent_next)
         newest: dict[tuple[str, str], Record] = {}
         for item in items:
@@ -90,6 +103,10 @@ class Stepper:
                 cell = Cell(self.kinds[record.agent], record.key, record)
                 cell.kind.place(cell)
                 self._schedule(cell)
+
+    def _stand_on(self, head: Head) -> None:
+        self.head, self.ground = head, head.ground_stop
+        self.context._ground = reason_in(read_ground(head.ground_stop))
 
     def _schedule(self, cell: Cell) -> None:
         if cell.extras is not None:
@@ -184,6 +201,7 @@ class Stepper:
         """Forget this batch: every agent it met is again what is committed."""
         self.context._effects.clear()
         self.context._forget_draws()
+        self._stand_on(self.head)
         for kind in self.compiled:
             kind.take_all_back()
         self.order, self.orders = 0, []
@@ -199,15 +217,18 @@ class Stepper:
         self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None, *, fast: bool
     ) -> None:
         for inputs in batch:
-            fold.fire_due(inputs.stamp, FIRED_PER_COMMIT_MAX)
-            if len(fold.fired) >= FIRED_PER_COMMIT_MAX:
+            fold.fire_due(inputs.stamp, fold.fired_max)
+            if len(fold.fired) >= fold.fired_max:
                 return
             self._take(fold, inputs, fast)
+            if fold.position < inputs.first + len(inputs):
+                return  # agents are still being told of a ground stop
         if clock is not None:
-            fold.fire_due(clock, FIRED_PER_COMMIT_MAX, idle=True)
+            fold.fire_due(clock, fold.fired_max, idle=True)
 
     def _take(self, fold: CarefulFold, inputs: Inputs, fast: bool) -> None:
-        if self.compiled and not fold.condemns and self._take_compiled(fold, inputs, fast):
+        kernels = self.compiled and not (fold.condemns or self.context._ground is not None)
+        if kernels and self._take_compiled(fold, inputs, fast):
             return
         if fast and fits(self.kinds, inputs):
             fold.now = max(fold.now, inputs.stamp)
@@ -249,6 +270,7 @@ class Stepper:
                 self.unfired.append(each)
 
     def _take_one(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
+        fold.fired_max = 1
         if batch:
             fold.fire_due(batch[0].stamp, 1)
             if not fold.fired:
@@ -281,6 +303,8 @@ class Stepper:
         if len(self.kinds) > 1:
             # Kernels come after the interpreter: whoever folds a class, the sum is the same.
             records.sort(key=_CLASS)
+        fold.fates.add(fold.noting.new())
+        fold.fates.add(fold.noting.compiled(issued))
         journalled = journal(fold.fired, before.journal_next, self.codebook)
         calls = request(effects.calls, before.calls_next, self.codebook)
         changed = records or blocks
@@ -293,6 +317,7 @@ class Stepper:
             journal_next=before.journal_next + (journalled.count if journalled else 0),
             commits=before.commits + 1,
             calls_next=before.calls_next + len(calls),
+            ground_stop=self.ground,
         )
         commit = Commit(
             before=before,
@@ -306,7 +331,7 @@ class Stepper:
             answers=fold.answers,
             letters=fold.letters,
             redriven=fold.redriven,
-            undone=fold.undone,
+            fates=fold.fates.all(),
             journalled=journalled,
             relayed=relayed,
             calls=calls,
@@ -327,6 +352,7 @@ class Stepper:
         for cell, record, agent in zip(self.touched, records, agents, strict=True):
             cell.saved, cell.agent, cell.updated = record, agent, record.updated
         effects.clear()
+        self.context._held_back = False
         for kind in self.compiled:
             kind.end()
         self.order, self.orders = 0, []

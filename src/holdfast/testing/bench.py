@@ -19,6 +19,7 @@ from holdfast.model.keys import Layout
 from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Commit, Head, Letter, Record
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import Inputs, StoredFrame, event_frame, read_inputs, reply_frame
 from holdfast.stepping.stepper import Stepper
@@ -57,7 +58,10 @@ class Bench:
         self._before: dict[tuple[str, str], Record | None] = {}  # of what the last step changed
         self._letters = {letter.id: letter for letter in letters}
         self._redriven: set[int] = set()
-        self.stepper = Stepper(fleet, layout or Layout.even(1), self.codebook, self._letter)
+        self._fates = Fates()
+        self.stepper = Stepper(
+            fleet, layout or Layout.even(1), self.codebook, self._letter, self._fates.of
+        )
         following = max(self._letters, default=0) + 1
         self.stepper.load(Head(position=first, letters_next=following), {}, [])
 
@@ -126,6 +130,7 @@ class Bench:
                 self.records[at] = record
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
+        self._fates.add(commit.fates)
         return commit
 
     def step_to_end(self, batch: Sequence[Inputs]) -> Iterator[Commit]:

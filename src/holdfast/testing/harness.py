@@ -21,10 +21,11 @@ from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.runtime.reading import DeadLetter, IssuedAction
+from holdfast.stepping.actionids import action_id, read_action_id
 from holdfast.stepping.commit import Call, Commit, Letter, Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import control_frame
-from holdfast.stepping.outputs import action_id
+from holdfast.stepping.grounding import command_of
+from holdfast.stepping.inputs import FLEET_WIDE, control_frame
 from holdfast.stepping.rows import read_payload
 from holdfast.testing.bench import Bench
 from holdfast.testing.expectations import list_difference, state_difference
@@ -168,6 +169,31 @@ class Harness:
     def resume(self, agent: type[Agent], key: str) -> None:
         """Let a paused agent go on, with what it holds first."""
         self._command(agent, key, ["resume"])
+
+    def acknowledge(self, issued: IssuedAction | str, *, by: str = "a test") -> None:
+        """Let an action, or the one of that id, be carried out."""
+        self._settled("acknowledge", issued, by, "")
+
+    def fail_action(
+        self, issued: IssuedAction | str, why: str = "by a test", *, by: str = "a test"
+    ) -> None:
+        """Let an action fail. (`fail` is for calls.)"""
+        self._settled("fail", issued, by, why)
+
+    def _settled(self, verb: str, issued: IssuedAction | str, by: str, why: str) -> None:
+        id = issued if isinstance(issued, str) else issued.id
+        name = read_action_id(id)
+        if name is None or name.agent not in self.fleet.agents:
+            raise UsageError(f"no action {id!r} of this harness: `issued` has them")
+        frame = control_frame(name.agent, name.key, [verb, id, by, why])
+        self._deliver(frame.encode())
+
+    def ground_stop(self, why: str = "by a test", *, by: str = "a test") -> None:
+        """Actions that are not declared for it are withheld from now on; agents are told."""
+        self._deliver(control_frame(FLEET_WIDE, "all", command_of(True, why, by)).encode())
+
+    def lift_ground_stop(self, why: str = "by a test", *, by: str = "a test") -> None:
+        self._deliver(control_frame(FLEET_WIDE, "all", command_of(False, why, by)).encode())
 
     def _command(self, agent: type[Agent], key: str, command: Sequence[object]) -> None:
         self._deliver(control_frame(self._check(agent, key), key, command).encode())

@@ -54,7 +54,7 @@ def test_these_histories_have_it_all() -> None:
     assert len(replies) > sum(len(commit.closed) for commit in every) > 0, "some came too late"
     assert {name for _, name in replies} == {"Routed", "Audited", "CallFailed"}
     answers = [answer.text for commit in every for answer in commit.answers]
-    assert len(asked) > sum(len(commit.undone) for commit in every) > 0
+    assert len(asked) > sum(len(commit.fates) for commit in every) > 0
     assert any("compensated before" in text for text in answers)
     assert any("nobody knows where" in text for text in answers)
 
@@ -74,7 +74,7 @@ def test_also_commit_by_commit_in_bytes(seed: int) -> None:
             assert one.issued == other.issued
             assert one.journalled == other.journalled
             assert one.redriven == other.redriven
-            assert one.undone == other.undone
+            assert one.fates == other.fates
             assert one.calls == other.calls
             assert one.closed == other.closed
             assert one.answers == other.answers

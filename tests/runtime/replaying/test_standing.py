@@ -14,6 +14,7 @@ from holdfast.engine.memory import MemoryEngine
 from holdfast.engine.memory.partition import MemoryPartition
 from holdfast.runtime.replaying.moments import compare_agent
 from holdfast.runtime.replaying.running import compare
+from holdfast.stepping.fates import Fates
 from tests.runtime import doors
 from tests.runtime.doors import Close, Door
 from tests.runtime.forking.recordings import work
@@ -84,16 +85,16 @@ def compensated(tmp_path: Path) -> Iterator[World]:
 def test_a_lost_compensation(compensated: World) -> None:
     part = part_of(compensated)
     assert compare(compensated.engine, doors.fleet, 0).difference is None
-    part.compensated = []
+    part.decided = Fates()
     found = compare(compensated.engine, doors.fleet, 0).difference
     assert found is not None
-    assert found.what == "the compensation of doors/Door/d-2/1/0"
+    assert found.what == "whether doors/Door/d-2/1/0 was compensated"
     assert (found.committed, found.replayed) == (None, "the wrong door")
 
 
 def test_one_that_went_with_its_action_is_none(compensated: World) -> None:
     part = part_of(compensated)
-    part.compensated, part.issued = [], []
+    part.decided, part.issued = Fates(), []
     assert compare(compensated.engine, doors.fleet, 0).difference is None
 
 

@@ -123,7 +123,7 @@ def picture(data: Path) -> object:
                     sorted(part.records()),
                     part.letters(),
                     part.calls(),
-                    part.undone(),
+                    part.fates(),
                     part.outbox(),
                     list(part.frames()),
                     part.dedupe(),

@@ -13,7 +13,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.runtime.snapshots.backing import Request, restore_to, ship_once
 from holdfast.runtime.snapshots.forwarding import Point
 from holdfast.runtime.snapshots.restoring import restore
-from holdfast.stepping.commit import Undone
+from holdfast.stepping.commit import Fate
 from tests.runtime.doors import Close, Door, Unlock, fleet
 from tests.runtime.snapshots.convoy import create, picture, store_at
 
@@ -27,10 +27,10 @@ def lock(live: Live, *keys: str) -> list[str]:
     return [issued.id for issued in live.actions()]
 
 
-def undone(data: Path) -> list[Undone]:
+def undone(data: Path) -> list[Fate]:
     engine = SqliteEngine(data)
     try:
-        return engine.view(0).undone()
+        return engine.view(0).fates()
     finally:
         engine.close()
 

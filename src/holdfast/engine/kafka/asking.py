@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, cast
 
@@ -36,12 +36,12 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
 from holdfast.stepping.inputs import StoredFrame
 
@@ -49,6 +49,7 @@ from holdfast.stepping.inputs import StoredFrame
 # of its agents: a million takes some seconds.
 READ_SECONDS = 10.0
 SPOOL_BYTES = 16 * 1024 * 1024  # of records that wait to be taken; what is more goes to a file
+IDS_AT_ONCE = 200  # an id has a few hundred bytes at most, a request 64 KiB
 _AROUND_BYTES = 1024  # a request has more in it than its arguments
 _LENGTH = struct.Struct(">I")
 
@@ -203,8 +204,12 @@ class RemoteView:
     def answer(self, position: int) -> Answer | None:
         return cast("Answer | None", self._one("answer", position))
 
-    def undone(self) -> list[Undone]:
-        return self._many("undone")
+    def fates(self) -> list[Fate]:
+        return self._many("fates")
+
+    def fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        some = [list(ids[i : i + IDS_AT_ONCE]) for i in range(0, len(ids), IDS_AT_ONCE)]
+        return [fate for part in some for fate in self._many("fates_of", part)]
 
     def calls(self, after: int, most: int) -> list[Call]:
         return self._many("calls", after, most)

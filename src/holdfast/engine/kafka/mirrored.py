@@ -15,7 +15,13 @@ from holdfast.engine.sqlite import segment
 from holdfast.engine.sqlite.files import transaction
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.segment import InboxHead, Segment
-from holdfast.engine.sqlite.standing import about, put_about, put_head, read_head
+from holdfast.engine.sqlite.standing import (
+    about,
+    bring_up_to_date,
+    put_about,
+    put_head,
+    read_head,
+)
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.stamping import Instant
 from holdfast.errors import HoldfastError, TryAgain
@@ -100,6 +106,8 @@ class MirroredState(SqliteState):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, no_faults)
         self._connection.execute("PRAGMA synchronous=NORMAL")
+        with transaction(self._connection):
+            bring_up_to_date(self._connection, self.path)  # a base copy of an older release
         self._count_deltas()
         self._place = self._stored_place()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.engine.kafka.following import Following
 from holdfast.engine.port import VIEW_SECONDS
@@ -11,12 +11,12 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
 from holdfast.stepping.inputs import StoredFrame
 
@@ -83,8 +83,11 @@ class MirrorView:
     def answer(self, place: int) -> Answer | None:
         return self._now().answer(place)
 
-    def undone(self) -> list[Undone]:
-        return self._now().undone()
+    def fates(self) -> list[Fate]:
+        return self._now().fates()
+
+    def fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        return self._now().fates_of(ids)
 
     def calls(self, after: int, most: int) -> list[Call]:
         return self._now().calls(after, most)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_origin
 
 import msgspec
@@ -22,12 +22,12 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
 from holdfast.stepping.inputs import StoredFrame
 
@@ -111,7 +111,8 @@ QUESTIONS: dict[str, Question] = {
     "letters": Question(tuple[()], list[tuple[Letter, bool]]),
     "letter": Question(tuple[int], Letter | None),
     "answer": Question(tuple[int], Answer | None),
-    "undone": Question(tuple[()], list[Undone]),
+    "fates": Question(tuple[()], list[Fate]),
+    "fates_of": Question(tuple[Sequence[str]], list[Fate]),
     "calls": Question(tuple[int, int], list[Call]),
     "sent_next": Question(tuple[()], dict[int, int]),
     "marks": Question(tuple[()], dict[str, int]),

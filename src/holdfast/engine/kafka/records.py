@@ -23,18 +23,18 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     Commit,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Outgoing,
-    Undone,
 )
 from holdfast.stepping.frame import Column, Frame
 from holdfast.stepping.records import blocks_in, rows_in
 from holdfast.stepping.rows import select
 
-FORMAT = 1
+FORMAT = 2  # of the changelog: since 2 heads know ground stops, and fates are more than undone
 PART_BYTES_MAX = 900_000  # of a changelog record: brokers take a million unless told otherwise
 BUNDLE_BYTES_MAX = 32 * 1024 * 1024  # of several parcels; one alone may be larger
 PICKED_LEAST = 64  # numbers from which on it pays
@@ -232,7 +232,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
     journalled: Journalled | None
     calls: list[Call]
     closed: list[str]
-    undone: list[Undone]
+    fates: list[Fate]
     condemned: str
 
     @classmethod
@@ -251,7 +251,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
             commit.journalled,
             commit.calls,
             commit.closed,
-            commit.undone,
+            commit.fates,
             commit.condemned,
         )
 
@@ -273,7 +273,7 @@ class Committed(msgspec.Struct, tag="commit", array_like=True, frozen=True):
             journalled=self.journalled,
             calls=self.calls,
             closed=self.closed,
-            undone=self.undone,
+            fates=self.fates,
             condemned=self.condemned,
         )
 

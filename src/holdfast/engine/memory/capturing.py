@@ -8,6 +8,7 @@ from holdfast.engine.contents import Contents, Facts, HeldContents, HeldPartitio
 from holdfast.engine.inheritance import Dedupe, refuses
 from holdfast.engine.memory.catalog import MemoryCatalog
 from holdfast.engine.memory.partition import MemoryPartition
+from holdfast.stepping.fates import Fates
 
 
 def capture(catalog: MemoryCatalog, partitions: Sequence[MemoryPartition]) -> HeldContents:
@@ -52,7 +53,7 @@ def _held(number: int, slots: range, part: MemoryPartition) -> HeldPartition:
         [frame for frame in part.inbox if frame.first + frame.count > position],
         Dedupe(dict(ledger.sources), dict(ledger.chunks), dict(ledger.last_by_key)),
         list(part.opened.values()),
-        list(part.compensated),
+        part.fates(),
     )
 
 
@@ -72,7 +73,7 @@ def planted_partitions(contents: Contents) -> list[MemoryPartition]:
         part.states = {(record.agent, record.key): record for record in source.records()}
         part.dead = {letter.id: (letter, redriven) for letter, redriven in source.letters()}
         part.opened = {call.id: call for call in source.calls()}
-        part.compensated = list(source.undone())
+        part.decided = Fates(source.fates())
         part.outbox = {(to, first): (n, frame) for to, first, n, frame in source.outbox()}
         part.inbox = list(source.frames())
         ledger = part.ledger

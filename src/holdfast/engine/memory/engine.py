@@ -32,6 +32,7 @@ from holdfast.engine.stamping import Clock, Instant, next_stamp, system_clock
 from holdfast.errors import Backlog, Busy, Fenced, HoldfastError, OutdatedCode, UsageError
 from holdfast.model.keys import Layout
 from holdfast.stepping.commit import Commit
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.rows import select
 
@@ -198,7 +199,7 @@ class MemoryEngine(OneMachine):
             part.issued.append(commit.issued)
         if commit.journalled is not None:
             part.journalled.append(commit.journalled)
-        part.compensated += commit.undone
+        part.decided.add(commit.fates)
         if commit.note is not None:
             part.notes.append(commit.note)
         part.committed = commit.head
@@ -306,7 +307,7 @@ class MemoryEngine(OneMachine):
                     past += 1
                 del part.inbox[:past]
                 part.issued = [one for one in part.issued if one.now >= oldest]
-                part.compensated = [one for one in part.compensated if one.now >= oldest]
+                part.decided = Fates(one for one in part.fates() if one.now >= oldest)
                 self._forget_notes(part, oldest)
 
     def _forget_notes(self, part: MemoryPartition, oldest: float) -> None:

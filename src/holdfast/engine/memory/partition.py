@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -22,13 +22,14 @@ from holdfast.stepping.commit import (
     Call,
     Commit,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import StoredFrame
 
 R = TypeVar("R", StoredFrame, Journalled, Issued)
@@ -107,7 +108,7 @@ class MemoryPartition:
     notes: list[CommitNote] = field(default_factory=list)
     dead: dict[int, tuple[Letter, bool]] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
-    compensated: list[Undone] = field(default_factory=list)
+    decided: Fates = field(default_factory=Fates)  # what became of actions
     opened: dict[str, Call] = field(default_factory=dict)  # calls by id, in order of their numbers
     born: str = field(default_factory=lambda: uuid.uuid4().hex)
     whole: threading.RLock = field(default_factory=threading.RLock)  # nothing in it is half done
@@ -217,9 +218,13 @@ class MemoryPartition:
             later = (call for call in self.opened.values() if call.number > after)
             return list(islice(later, most))
 
-    def undone(self) -> list[Undone]:
+    def fates(self) -> list[Fate]:
         with self.whole:
-            return list(self.compensated)
+            return self.decided.all()
+
+    def fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        with self.whole:
+            return self.decided.of(ids)
 
     def sent_next(self) -> dict[int, int]:
         with self.whole:
@@ -245,7 +250,7 @@ def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartit
         generation=max(part.generation for part in parents),
         committed=inheritance.first_head((part.committed for part in parents), letters, calls),
         dead={letter.id: (letter, False) for letter in letters},
-        compensated=inheritance.undone_of(slots, [part.undone() for part in parents]),
+        decided=Fates(inheritance.fates_of(slots, [part.fates() for part in parents])),
         opened={call.id: call for call in calls},
     )
     child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe

@@ -20,7 +20,7 @@ from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Turnstile
 from holdfast.engine.sqlite.segment import Segment, list_segments
 from holdfast.engine.sqlite.view import SqliteView
-from holdfast.stepping.commit import Call, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
 
 
@@ -110,8 +110,8 @@ class CapturedPartition:
     def calls(self) -> list[Call]:
         return self._view.calls(0, 2**62)
 
-    def undone(self) -> list[Undone]:
-        return self._view.undone()
+    def fates(self) -> list[Fate]:
+        return self._view.fates()
 
     def outbox(self) -> Outbox:
         return self._view.outbox()

@@ -22,8 +22,9 @@ from holdfast.errors import (
 
 FORMAT = 1
 # Of state.db. 2 knows calls: an older release would take a reply for any event; 3 knows blocks:
-# an older one would not see the agents in them.
-STATE_FORMAT = 3
+# an older one would not see the agents in them; 4 knows fates and ground stops: an older one would
+# issue actions that are held back.
+STATE_FORMAT = 4
 PAGE_BYTES = 8192
 BUSY_MILLISECONDS = 5_000  # ten times the longest transaction seen on a slow disk
 

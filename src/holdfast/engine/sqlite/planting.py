@@ -18,12 +18,13 @@ from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.sqlite import segment
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.checks import check_of, frame_check
+from holdfast.engine.sqlite.fates import PUT_FATE, fate_row
 from holdfast.engine.sqlite.files import discard, explained, make_durably, publish, sync_path
 from holdfast.engine.sqlite.folders import make_folder
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import InboxHead
 from holdfast.engine.sqlite.standing import begin_state, put_about
-from holdfast.engine.sqlite.state import PUT_UNDONE, call_row, undone_row
+from holdfast.engine.sqlite.state import call_row
 from holdfast.errors import HoldfastError, UsageError
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -111,7 +112,7 @@ def plant_partition(place: Path, partition: PartitionContents) -> None:
                 )
             for call in partition.calls():
                 execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
-            many(PUT_UNDONE, (undone_row(one) for one in partition.undone()))
+            many(PUT_FATE, map(fate_row, partition.fates()))
             for *columns, frame in partition.outbox():
                 execute(
                     "INSERT INTO outbox(destination, first, count, frame, sum) "

@@ -27,11 +27,12 @@ from holdfast.engine.sqlite import segment
 from holdfast.engine.sqlite.blocks import Place, put_blocks
 from holdfast.engine.sqlite.catalog import SqliteCatalog
 from holdfast.engine.sqlite.checks import check_of
+from holdfast.engine.sqlite.fates import PUT_FATE, fate_row
 from holdfast.engine.sqlite.files import damaged, discard, explained, publish, sync_path
 from holdfast.engine.sqlite.folders import folder_of, fresh_incarnation, make_folder
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.standing import begin_state
-from holdfast.engine.sqlite.state import PUT_UNDONE, SqliteState, call_row, undone_row
+from holdfast.engine.sqlite.state import SqliteState, call_row
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Instant
 from holdfast.errors import HoldfastError
@@ -123,7 +124,7 @@ def make_children(
     inheritance.check_sources(dedupe, sources_max)
     buried = [parent.view.letters() for parent in parents]
     opened = [parent.view.calls(0, 2**62) for parent in parents]
-    undone = [parent.view.undone() for parent in parents]
+    fates = [parent.view.fates() for parent in parents]
     shares = _shares(root, parents, before, after)
     for number, parts in groupby(shares, key=itemgetter(0)):
         slots = after.slots_by_number[number]
@@ -143,8 +144,8 @@ def make_children(
                     _put_share(connection, share, taken)
                 for call in calls:
                     connection.execute("INSERT INTO calls VALUES(?, ?, ?, ?)", call_row(call))
-                for one in inheritance.undone_of(slots, undone):
-                    connection.execute(PUT_UNDONE, undone_row(one))
+                own = inheritance.fates_of(slots, fates)
+                connection.executemany(PUT_FATE, map(fate_row, own))
                 for letter in letters:
                     connection.execute("INSERT INTO letters VALUES(?, ?, ?, ?)", _row(letter))
             publish(connection, path)

@@ -348,7 +348,8 @@ _OUTPUTS = {
     "answers": "position, now, body, sum",
     "calls": "number, id, body, sum",
     "commits": "first, count, now, notes, sum",
-    "undone": "id, key, now, why, sum",
+    "undone": "id, key, now, why, sum",  # of older releases
+    "fates": "id, key, now, why, kind, who, action, sum",
     "sent": "destination, next, sum",
     "about": "name, value, sum",
 }
@@ -356,7 +357,7 @@ _OUTPUTS = {
 
 def _outputs(report: FileReport, connection: apsw.Connection, table: str, columns: str) -> None:
     look = verified_frame if ", frame, " in columns else verified
-    key = {"outbox": "id", "undone": "number", "about": "name"}.get(
+    key = {"outbox": "id", "undone": "number", "fates": "number", "about": "name"}.get(
         table, columns.partition(",")[0]
     )
     count = 0

@@ -9,6 +9,7 @@ import apsw
 import msgspec
 
 from holdfast.engine.sqlite.checks import check_of, verified
+from holdfast.engine.sqlite.fates import FATES, PUT_FATE, all_compensations, fate_row
 from holdfast.engine.sqlite.files import (
     STATE_FORMAT,
     create,
@@ -23,8 +24,8 @@ from holdfast.stepping.commit import Head
 _HEAD = """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
-    letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER, epoch INTEGER,
-    deltas INTEGER, notes BLOB, sum INTEGER
+    letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER,
+    ground_stop TEXT, epoch INTEGER, deltas INTEGER, notes BLOB, sum INTEGER
 );
 """
 _CALLS = """
@@ -54,11 +55,6 @@ CREATE TABLE answers(position INTEGER PRIMARY KEY, now REAL, body BLOB NOT NULL,
 _COMMITS = """
 CREATE TABLE commits(first INTEGER PRIMARY KEY, count INTEGER, now REAL, notes BLOB, sum INTEGER);
 """
-_UNDONE = """
-CREATE TABLE undone(
-    number INTEGER PRIMARY KEY, id TEXT, key TEXT, now REAL, why TEXT, sum INTEGER
-);
-"""
 _BLOCKS = """
 CREATE TABLE blocks(
     agent TEXT, bucket INTEGER, frame BLOB NOT NULL, sum INTEGER, PRIMARY KEY(agent, bucket)
@@ -79,7 +75,7 @@ class Standing(NamedTuple):
 def put_head(connection: apsw.Connection, standing: Standing) -> None:
     values = (1, *standing.head, standing.epoch, standing.deltas, standing.notes)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def read_head(connection: apsw.Connection, path: Path) -> Standing:
@@ -90,20 +86,22 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
     if not isinstance(values[-1], bytes):
         values = (*values, _NO_NOTES)  # of an older release
     *head, epoch, deltas = cast(tuple[int, ...], values[1:-1])
-    return Standing(Head(*head), epoch, deltas, cast(bytes, values[-1]))  # defaults for the rest
+    # Of an older release: defaults for the rest.
+    return Standing(Head(*head), epoch, deltas, cast(bytes, values[-1]))  # type: ignore[arg-type]
 
 
 def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
-    if has_table(connection, "blocks"):
-        return
-    if has_table(connection, "commits"):
-        extend(connection, _BLOCKS, STATE_FORMAT)
+    if has_table(connection, "fates"):
         return
     standing = read_head(connection, path)
-    calls = "" if has_table(connection, "calls") else _CALLS
-    later = "DROP TABLE head;" + _HEAD + calls + _COMMITS + _UNDONE + _BLOCKS
-    extend(connection, later, STATE_FORMAT)
+    later = {"calls": _CALLS, "commits": _COMMITS, "blocks": _BLOCKS, "fates": FATES}
+    lacking = [script for table, script in later.items() if not has_table(connection, table)]
+    known = has_table(connection, "undone")
+    compensated = all_compensations(connection, path) if known else []
+    gone = "DROP TABLE head;" + ("DROP TABLE undone;" if known else "")
+    extend(connection, gone + _HEAD + "".join(lacking), STATE_FORMAT)
+    connection.executemany(PUT_FATE, map(fate_row, compensated))
     put_head(connection, standing)
 
 
@@ -137,7 +135,7 @@ def begin_state(
     path: Path, incarnation: str, generation: int = 0, head: Head | None = None
 ) -> apsw.Connection:
     """A new state file, to be filled and published."""
-    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS + _UNDONE + _BLOCKS)
+    connection = create(path, _TABLES + _HEAD + _CALLS + _COMMITS + _BLOCKS + FATES)
     facts: dict[str, str | int] = {
         "incarnation": incarnation,
         "generation": generation,

@@ -25,6 +25,7 @@ from holdfast.engine.sqlite.blocks import sizes_of_blocks
 from holdfast.engine.sqlite.checks import check_of, frame_check
 from holdfast.engine.sqlite.compacting import Compaction
 from holdfast.engine.sqlite.deltas import DeltaRun
+from holdfast.engine.sqlite.fates import PUT_FATE, fate_row
 from holdfast.engine.sqlite.files import (
     BUSY_MILLISECONDS,
     damaged,
@@ -45,7 +46,7 @@ from holdfast.engine.sqlite.standing import (
 )
 from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.stepping.blocks import Block
-from holdfast.stepping.commit import Call, Commit, CommitNote, Head, Record, Undone
+from holdfast.stepping.commit import Call, Commit, CommitNote, Head, Record
 from holdfast.stepping.records import blocks_in, rows_in
 
 LEASE_SECONDS = 1.0  # a transaction held longer than this belongs to a worker that hangs
@@ -53,7 +54,6 @@ FORGET_ROWS = 1_000  # deleted in one transaction: a commit may wait for it
 ANSWER_SECONDS = 600.0  # nobody waits longer for the answer to an ask
 
 NOTES_PER_ROW = 32  # more make every commit rewrite more, fewer write pages of notes more often
-PUT_UNDONE = "INSERT INTO undone(id, key, now, why, sum) VALUES(?, ?, ?, ?, ?)"
 Rows = list[tuple[object, ...]]
 _log = logging.getLogger("holdfast.engine")
 _pack = msgspec.msgpack.Encoder().encode
@@ -237,8 +237,8 @@ class SqliteState:
             # The flag is part of the checksum, by the simplest of sums.
             again = "UPDATE letters SET redriven=1, sum=sum+1 WHERE id=? AND redriven=0"
             many(again, [(letter_id,) for letter_id in commit.redriven])
-        for one in commit.undone:
-            execute(PUT_UNDONE, undone_row(one))
+        if commit.fates:
+            many(PUT_FATE, map(fate_row, commit.fates))
         if answers:
             many("REPLACE INTO answers VALUES(?, ?, ?, ?)", answers)
 
@@ -330,7 +330,7 @@ class SqliteState:
             ("actions", "first", wall),
             ("journal", "first", wall),
             ("commits", "first", wall),
-            ("undone", "number", wall),
+            ("fates", "number", wall),
             ("answers", "position", asked),
         ):
             while self._forget_some(claim, table, key, oldest) == FORGET_ROWS:
@@ -377,10 +377,6 @@ class SqliteState:
 def call_row(call: Call) -> tuple[object, ...]:
     body = _pack(call)
     return call.number, call.id, body, check_of(call.number, call.id, body)
-
-
-def undone_row(one: Undone) -> tuple[object, ...]:
-    return *one, check_of(*one)
 
 
 def checkpoint(path: Path) -> None:

@@ -18,6 +18,7 @@ from holdfast.engine.sqlite.checks import (
     verified,
     verified_frame,
 )
+from holdfast.engine.sqlite.fates import all_compensations, all_fates, fates_of
 from holdfast.engine.sqlite.files import damaged, explained, open_existing
 from holdfast.engine.sqlite.images import Images
 from holdfast.engine.sqlite.inbox import SqliteInbox
@@ -28,13 +29,14 @@ from holdfast.stepping.commit import (
     Answer,
     Call,
     CommitNote,
+    Fate,
     Head,
     Issued,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import StoredFrame
 
 STRUCTURE_SECONDS = 60.0
@@ -244,17 +246,24 @@ class SqliteView:
         bodies = [verified(self._path, f"call {row[0]}", row)[2] for row in rows]
         return [msgspec.msgpack.decode(cast(bytes, body), type=Call) for body in bodies]
 
-    def undone(self) -> list[Undone]:
+    def fates(self) -> list[Fate]:
         with self._one_moment():
+            if has_table(self._connection, "fates"):
+                self._check_structure_of("fates")
+                return all_fates(self._connection, self._path)
             if not has_table(self._connection, "undone"):
                 return []
             self._check_structure_of("undone")
-            query = "SELECT id, key, now, why, sum FROM undone ORDER BY number"
-            rows = self._connection.execute(query).fetchall()
-        return [
-            Undone(*verified(self._path, f"the compensation of {row[0]}", row))  # type: ignore[arg-type]
-            for row in rows
-        ]
+            return all_compensations(self._connection, self._path)
+
+    def fates_of(self, ids: Sequence[str]) -> list[Fate]:
+        wanted = list(dict.fromkeys(ids))
+        with self._one_moment():
+            if has_table(self._connection, "fates"):
+                each = (fates_of(self._connection, self._path, id) for id in wanted)
+                return [fate for found in each for fate in found]
+        older = Fates(self.fates())
+        return older.of(wanted)
 
     def sent_next(self) -> dict[int, int]:
         with self._lock, explained(self._path):

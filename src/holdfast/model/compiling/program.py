@@ -70,6 +70,7 @@ from holdfast.model.compiling.kinds import (
 )
 from holdfast.model.compiling.module import text_of
 from holdfast.model.compiling.values import Meaning, Value
+from holdfast.model.fates import TOLD, ActionExpired
 from holdfast.model.layout import Slot
 
 if TYPE_CHECKING:
@@ -121,8 +122,15 @@ class Program:
         self.agent = agent
         self.final = final
         self.definition: AgentDefinition = agent.__holdfast__
-        # CallFailed has no fixed width; replies are for the interpreter anyway.
-        self.events = [event for event in self.definition.routes if event is not CallFailed]
+        if ActionExpired in self.definition.routes:
+            raise CannotCompile(
+                "it handles ActionExpired, which takes a timer for each action: leave "
+                "compiled=True out, or set a timer with ctx.after and cancel it in the handler of "
+                "ActionAcknowledged"
+            )
+        # These have no fixed width; replies and what an operator causes are for the interpreter.
+        theirs = (CallFailed, *TOLD)
+        self.events = [event for event in self.definition.routes if event not in theirs]
         if len(self.events) > CLASSES_MAX:
             raise CannotCompile(
                 f"{len(self.events)} classes of events, {CLASSES_MAX} is the most: merge some"

@@ -15,10 +15,10 @@ from holdfast.errors import DamagedData, GiveUp
 from holdfast.model.schema import Schema
 from holdfast.runtime.exporting.payloads import Payloads, json_text
 from holdfast.runtime.exporting.target import Batch, Place
-from holdfast.runtime.issued import issued_in
 from holdfast.stepping.commit import Issued, Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.issued import issued_in
 
 ROWS_PER_BATCH = 50_000
 BYTES_PER_BATCH = 16 * 1024 * 1024

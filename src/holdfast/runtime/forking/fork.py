@@ -24,7 +24,7 @@ from holdfast.runtime.forking.track import LetterName
 from holdfast.runtime.forking.workshop import Begin, Outcome, Plan, Workshop
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import check_classes
-from holdfast.stepping.commit import Head, Letter, Record, Undone
+from holdfast.stepping.commit import Fate, Head, Letter, Record
 
 ARRIVE_SECONDS = 2.0  # how long messages under way are waited for, so that their places are known
 
@@ -133,7 +133,7 @@ class _Inherited:
     records: list[Record] = field(default_factory=list)
     letters: list[tuple[LetterName, Letter]] = field(default_factory=list)
     strays: list[Stray] = field(default_factory=list)
-    undone: list[Undone] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
 
     def of(self, slots: range, head: Head) -> Begin:
         return Begin(
@@ -141,7 +141,7 @@ class _Inherited:
             [inheritance.moved(r) for r in self.records if slot_of(r.key) in slots],
             [each for each in self.letters if slot_of(each[1].key) in slots],
             [m for m in self.strays if slot_of(m.receiver[1]) in slots],
-            undone=[u for u in self.undone if slot_of(u.key) in slots],
+            fates=[u for u in self.fates if slot_of(u.key) in slots],
         )
 
 
@@ -179,7 +179,7 @@ def _run(
             inherited.records += cast(list[Record], left["records"])
             inherited.letters += cast(list[tuple[LetterName, Letter]], left["letters"])
             inherited.strays += cast(list[Stray], left["strays"])
-            inherited.undone += cast(list[Undone], left["undone"])
+            inherited.fates += cast(list[Fate], left["fates"])
     outcome = together(cast(list[Outcome], ask_all(members, "finish")))
     seconds = time.monotonic() - started
     until = min(plan.until, max(head.now for head in plan.ends.values()))

@@ -19,8 +19,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.runtime.forking.comparing import Decision
 from holdfast.runtime.loading import line_of, module_from_file
 from holdfast.runtime.reading import IssuedAction
+from holdfast.stepping.actionids import action_id
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.outputs import action_id
 
 KpiFunction = Callable[[Iterable[IssuedAction]], dict[str, float]]
 

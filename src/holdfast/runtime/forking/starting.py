@@ -62,8 +62,8 @@ def _from_contents(contents: Contents, what: str) -> StartingPoint:
         letters = [(name_of(letter), letter) for letter in start.letters]
         counts = {source: other.behind[number].under_way for source, other in starts.items()}
         under_way = UnderWay(start.behind[number].position, counts)
-        records, undone = list(start.records), list(start.undone)
-        begins[number] = Begin(start.head, records, letters, under_way=under_way, undone=undone)
+        records, fates = list(start.records), list(start.fates)
+        begins[number] = Begin(start.head, records, letters, under_way=under_way, fates=fates)
     return StartingPoint(begins, what)
 
 
@@ -79,7 +79,7 @@ def from_states(
             head_at(engine, number, at),
             [record for record in records if slot_of(record.key) in own],
             [(name_of(letter), letter) for letter in letters if slot_of(letter.key) in own],
-            undone=[one for one in engine.view(number).undone() if one.now <= at],
+            fates=[one for one in engine.view(number).fates() if one.now <= at],
             under_way=UnderWay(until=dict.fromkeys(numbers, at)),
         )
     return StartingPoint(begins, "a time, with the baseline's states")

@@ -14,7 +14,9 @@ from holdfast.stepping.agenda import Entry
 from holdfast.stepping.careful import CarefulFold
 from holdfast.stepping.cell import Cell
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Commit, Head, Issued, Letter, Outgoing, Record, Undone
+from holdfast.stepping.commit import Commit, Fate, Head, Issued, Letter, Outgoing, Record
+from holdfast.stepping.fates import Fates
+from holdfast.stepping.grounding import TOLD_NAME
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.outputs import dispatch, issue, request
 from holdfast.stepping.records import records_of
@@ -50,10 +52,11 @@ class ForkStepper(Stepper):
         codebook: Codebook,
         letter_of: Callable[[int], Letter | None],
         condemned: Collection[int],
-        undone: Iterable[Undone] = (),
+        fates: Iterable[Fate] = (),
     ) -> None:
-        self.compensated = list(undone)  # actions: nobody may compensate them again
-        super().__init__(fleet, layout, codebook, letter_of, self.compensated.copy)
+        self.decided = Fates(fates)  # of actions: nobody decides them again
+        super().__init__(fleet, layout, codebook, letter_of, self.decided.of)
+        self.fired_max = 2**62  # a round is no commit
         self._condemned = frozenset(condemned)  # positions of events that may not run
         self._before: dict[Cell, Record | None] = {}  # of what changed since `remember`
         self._origin: tuple[Head, dict[int, int], int] = (self.head, {}, 0)
@@ -87,7 +90,7 @@ class ForkStepper(Stepper):
                 self._take_item(fold, item, fast)
 
         made = self._fold(take, {})
-        self.compensated += made.undone
+        self.decided.add(made.fates)
         return made
 
     def _follow_loosely(self, script: Sequence[Item]) -> Commit:
@@ -112,9 +115,11 @@ class ForkStepper(Stepper):
             journal_next=before.journal_next + len(fold.fired),
             commits=before.commits,
             calls_next=before.calls_next + len(calls),
+            ground_stop=self.ground,
         )
         self.sent_next = sent_next
-        self.compensated += fold.undone
+        fold.fates.add(fold.noting.new())
+        self.decided.add(fold.fates.all())
         effects.clear()
         return Commit(
             before,
@@ -191,6 +196,8 @@ class ForkStepper(Stepper):
     def _ring(self, fold: CarefulFold, firing: Firing, stamp: float) -> bool:
         """Fire what the journal says, if the candidate has the very same timer."""
         fold.now = max(fold.now, firing.now)
+        if firing.name == TOLD_NAME:
+            return True  # whom this program tells of a ground stop is found at its command
         kind = self.kinds.get(firing.agent)
         cell = (kind.cells.get(firing.key) or kind.paused.get(firing.key)) if kind else None
         if kind is None or cell is None:
@@ -238,7 +245,7 @@ class ForkStepper(Stepper):
         self.batch += 1
         self._scripts = []
         self._before.clear()
-        self._origin = (self.head, dict(self.sent_next), len(self.compensated))
+        self._origin = (self.head, dict(self.sent_next), len(self.decided))
 
     def roll_back(self) -> None:
         self._go_back()
@@ -258,8 +265,9 @@ class ForkStepper(Stepper):
         self._before.clear()
         self.touched = []
         self.batch += 1
-        self.head, self.sent_next = self._origin[0], dict(self._origin[1])
-        del self.compensated[self._origin[2] :]
+        self._stand_on(self._origin[0])
+        self.sent_next = dict(self._origin[1])
+        self.decided.cut(self._origin[2])
 
     def _commit(self, fold: CarefulFold, relayed: dict[int, int], condemned: str = "") -> Commit:
         for cell in (*self.touched, *fold.expired):

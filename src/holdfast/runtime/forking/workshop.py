@@ -21,7 +21,7 @@ from holdfast.runtime.forking.track import Gap, LetterName, Track
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
-from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
 
 GAPS_KEPT = 2_000
 ACTIONS_AT_ONCE = 256
@@ -36,7 +36,7 @@ class Begin(NamedTuple):
     letters: Sequence[tuple[LetterName, Letter]] = ()
     strays: Sequence[Stray] = ()
     under_way: UnderWay = UnderWay()
-    undone: Sequence[Undone] = ()
+    fates: Sequence[Fate] = ()
 
 
 class Plan(NamedTuple):
@@ -133,9 +133,7 @@ class Workshop:
         def letter_of(number: int) -> Letter | None:
             return track.letter(number)
 
-        stepper = ForkStepper(
-            self._fleet, layout, self.codebook, letter_of, condemned, begin.undone
-        )
+        stepper = ForkStepper(self._fleet, layout, self.codebook, letter_of, condemned, begin.fates)
         stepper.load(head, {}, begin.records)
         end = min(self._plan.until, history.end.now)
         mailbox = Mailbox(recorded, self.codebook, begin.strays, self._plan.calls_fail)
@@ -155,14 +153,15 @@ class Workshop:
             for letter in waiting
         ]
         strays = [m for track in self._tracks.tracks.values() for m in track.mailbox.strays]
-        undone = [u for track in self._tracks.tracks.values() for u in track.stepper.compensated]
+        tracks = self._tracks.tracks.values()
+        fates = [fate for track in tracks for fate in track.stepper.decided.all()]
         self._compare(math.inf)
         self._note_recorded_letters()
         return {
             "records": list(records),
             "letters": list(letters),
             "strays": list(strays),
-            "undone": list(undone),
+            "fates": list(fates),
         }
 
     # Rounds.

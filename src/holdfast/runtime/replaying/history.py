@@ -110,8 +110,8 @@ class History:
         )
         calls = inheritance.calls_of(own, [parent.calls(0, 2**62) for parent in parents])
         head = inheritance.first_head([parent.head() for parent in parents], letters, calls)
-        undone = inheritance.undone_of(own, [parent.undone() for parent in parents])
-        return Start(head, {}, records, letters, undone, calls)
+        fates = inheritance.fates_of(own, [parent.fates() for parent in parents])
+        return Start(head, {}, records, letters, fates, calls)
 
     def goes_on_from(self, head: Head) -> bool:
         """Whether all that was folded behind this head of the partition is kept."""

@@ -19,12 +19,13 @@ from holdfast.stepping.commit import (
     Call,
     Commit,
     CommitNote,
+    Fate,
     Head,
     Journalled,
     Letter,
     Record,
-    Undone,
 )
+from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import Inputs, StoredFrame
 from holdfast.stepping.script import Firing, interleaved
 from holdfast.stepping.stepper import Stepper
@@ -47,7 +48,7 @@ class Start(NamedTuple):
     sent_next: Mapping[int, int] = {}
     records: Iterable[Record] = ()
     letters: Iterable[Letter] = ()  # those that were not redriven by then
-    undone: Iterable[Undone] = ()
+    fates: Iterable[Fate] = ()
     calls: Iterable[Call] = ()  # the open ones
     behind: Mapping[int, Behind] = {}  # by partition that gets messages
     what: str = ""  # as in "snapshot before-upgrade"; "": the beginning
@@ -82,14 +83,14 @@ class Replay:
         self._only = only
         self._letters = {letter.id: letter for letter in start.letters}
         self._redriven: set[int] = set()
-        self._undone = list(start.undone)
+        self._fates = Fates(start.fates)
         self._calls = {call.id: call for call in start.calls}
         self._recorded_letter = letter_of
         self._condemned = condemned or {}  # by position, where no note says it
         # One agent alone is folded sooner than a kernel is loaded.
         kernels = kernels_if_possible(fleet) if only is None else {}
         self.stepper = Stepper(
-            fleet, layout, codebook, self._letter, self.undone, scripted=True, kernels=kernels
+            fleet, layout, codebook, self._letter, self._fates.of, scripted=True, kernels=kernels
         )
         self.stepper.load(start.head, dict(start.sent_next), start.records)
         self.note: CommitNote | None = None  # of the commit that was yielded last
@@ -141,8 +142,8 @@ class Replay:
         """With: was it redriven."""
         return [(x, x.id in self._redriven) for x in self._letters.values()]
 
-    def undone(self) -> list[Undone]:
-        return list(self._undone)
+    def fates(self) -> list[Fate]:
+        return self._fates.all()
 
     def calls(self) -> dict[str, Call]:
         """Those that are open, by their ids."""
@@ -224,7 +225,7 @@ class Replay:
         commit = self.stepper.repeat(batch, script, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
-        self._undone += commit.undone
+        self._fates.add(commit.fates)
         self._calls.update({call.id: call for call in commit.calls})
         for id in commit.closed:
             self._calls.pop(id, None)

@@ -1,5 +1,5 @@
 """What a partition has beside its agents and outputs, compared where the history ends: which
-actions were compensated, which dead letters redriven, which calls are open, what was sent."""
+actions were settled, which dead letters redriven, which calls are open, what was sent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from holdfast.engine.port import View
 from holdfast.runtime.replaying.replay import Replay
-from holdfast.stepping.commit import Call, Head, Undone
+from holdfast.stepping.commit import Call, Fate, Head
 
 ATTEMPTS = 100  # of a partition that commits meanwhile
 _ALL = 2**62
 
 
 class Standing(NamedTuple):
-    undone: list[Undone]
-    undone_since: float  # earlier ones may be past retention
+    fates: list[Fate]
+    fates_since: float  # earlier ones may be past retention
     redriven: set[int]
     calls: dict[str, Call]
     sent_next: dict[int, int]
@@ -36,7 +36,7 @@ def read_standing(view: View) -> tuple[Head, Standing | None]:
         oldest = view.actions(0, 1)
         cut = not oldest or oldest[0].first > 0
         found = Standing(
-            view.undone(),
+            view.fates(),
             (oldest[0].now if oldest else float("inf")) if cut else 0.0,
             {letter.id for letter, redriven in view.letters() if redriven},
             {call.id: call for call in view.calls(0, _ALL)},
@@ -49,20 +49,20 @@ def read_standing(view: View) -> tuple[Head, Standing | None]:
 
 
 def first_unequal(was: Standing, replay: Replay) -> Unequal | None:
-    looks = (look(was, replay) for look in (_undone, _letters, _calls, _sent))
+    looks = (look(was, replay) for look in (_fates, _letters, _calls, _sent))
     return next((found for found in looks if found is not None), None)
 
 
-def _undone(was: Standing, replay: Replay) -> Unequal | None:
-    kept = {one.id: one for one in was.undone}
-    made = {one.id: one for one in replay.undone()}
-    for id in (*made, *kept):
-        ours, theirs = kept.get(id), made.get(id)
-        if ours is None and theirs is not None and theirs.now < was.undone_since:
+def _fates(was: Standing, replay: Replay) -> Unequal | None:
+    kept = {(one.id, one.kind): one for one in was.fates}
+    made = {(one.id, one.kind): one for one in replay.fates()}
+    for name in (*made, *kept):
+        ours, theirs = kept.get(name), made.get(name)
+        if ours is None and theirs is not None and theirs.now < was.fates_since:
             continue
         if ours != theirs:
             pair = [None if one is None else one.why for one in (ours, theirs)]
-            return Unequal("", f"the compensation of {id}", *pair)
+            return Unequal("", f"whether {name[0]} was {name[1]}", *pair)
     return None
 
 

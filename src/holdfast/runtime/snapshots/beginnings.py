@@ -63,7 +63,7 @@ def start_of(contents: Contents, part: PartitionContents, what: str) -> Start:
         own.sent_next,
         list(part.records()),
         [letter for letter, redriven in part.letters() if not redriven],
-        part.undone(),
+        part.fates(),
         part.calls(),
         behind,
         what,

@@ -39,7 +39,7 @@ from holdfast.runtime.schemas import agree
 from holdfast.runtime.snapshots.cutting import up_to, without
 from holdfast.runtime.snapshots.logs import Log
 from holdfast.stepping.codebook import Codebook
-from holdfast.stepping.commit import Call, Head, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
@@ -72,7 +72,7 @@ class Folded:
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
-    undone: list[Undone]
+    fates: list[Fate]
     outbox: Outbox
 
 
@@ -195,14 +195,14 @@ class Forward:
             list(source.records()),
             letters,
             source.calls(),
-            source.undone(),
+            source.fates(),
             list(source.outbox()),
         )
         if self._fleet is None or self._codebook is None:
             return folded
         waiting = [letter for letter, redriven in letters if not redriven]
         begin = (folded.head, folded.sent_next, folded.records)
-        start = Start(*begin, waiting, folded.undone, folded.calls)
+        start = Start(*begin, waiting, folded.fates, folded.calls)
         replay = Replay(self._fleet, self._codebook, self._layout, start)
         for commit in replay.run(
             line.frames,
@@ -221,7 +221,7 @@ class Forward:
         folded.sent_next = dict(replay.stepper.sent_next)
         folded.records = list(replay.records())
         folded.calls = sorted(replay.calls().values())
-        folded.undone = replay.undone()
+        folded.fates = replay.fates()
         folded.letters = sorted(
             {**{x.id: (x, gone) for x, gone in letters}, **_by_id(replay.letters())}.values(),
             key=lambda each: each[0].id,
@@ -283,7 +283,7 @@ class Forward:
             frames,
             _dedupe(line),
             folded.calls,
-            folded.undone,
+            folded.fates,
         )
 
 

@@ -44,7 +44,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
     slots: tuple[int, int]
     incarnation: str
     generation: int
-    head: dict[str, int | float]
+    head: dict[str, int | float | str]
     next: int
     stamp: tuple[float, float, str]
     sent_next: dict[int, int] = {}
@@ -66,7 +66,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
             (facts.slots.start, facts.slots.stop),
             facts.incarnation,
             facts.generation,
-            facts.head._asdict(),
+            {name: value for name, value in facts.head._asdict().items() if value != ""},
             facts.next,
             (facts.stamp.wall, facts.stamp.uptime, facts.stamp.boot),
             dict(facts.sent_next),
@@ -118,7 +118,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def latest(self) -> float:
         """The newest time of anything in it: events, timers and commits."""
-        return max(max(e.stamp[0], e.head.get("now", 0.0)) for e in self.partitions)
+        return max(max(e.stamp[0], float(e.head.get("now", 0.0))) for e in self.partitions)
 
 
 def check_name(name: str) -> None:

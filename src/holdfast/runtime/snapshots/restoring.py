@@ -17,7 +17,7 @@ from holdfast.runtime.snapshots.chunks import Chunks
 from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, PartitionEntry
 from holdfast.runtime.snapshots.rows import Read, read_rows
 from holdfast.runtime.snapshots.store import SnapshotStore
-from holdfast.stepping.commit import Call, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 
@@ -44,7 +44,7 @@ class StoredPartition:
             raise self._damaged(str(error)) from None
         sources, windows, ordered = read.dedupe
         found = len(read.records) + len(read.letters) + len(read.calls)
-        found += len(read.undone) + len(sources) + len(windows) + len(ordered)
+        found += len(read.fates) + len(sources) + len(windows) + len(ordered)
         if found != entry.rows:
             raise self._damaged(f"{found} rows of {entry.rows} are here")
         return read
@@ -61,8 +61,8 @@ class StoredPartition:
     def calls(self) -> list[Call]:
         return self._read.calls
 
-    def undone(self) -> list[Undone]:
-        return self._read.undone
+    def fates(self) -> list[Fate]:
+        return self._read.fates
 
     def dedupe(self) -> Dedupe:
         return self._read.dedupe

@@ -1,6 +1,6 @@
 """A partition's contents as named rows, which a later snapshot can compare one by one, and back.
 
-Agents, dead letters, open calls, compensated actions, dedupe windows and the numbers of ordered
+Agents, dead letters, open calls, fates of actions, dedupe windows and the numbers of ordered
 sources are rows. A row has a name that is its own in the partition, a slot it belongs to, and a
 body. What waits (inbox frames, the outbox) has no names: it comes and goes as a whole.
 """
@@ -16,7 +16,7 @@ from holdfast.engine.admission import SourceRow
 from holdfast.engine.contents import PartitionContents
 from holdfast.engine.inheritance import Dedupe
 from holdfast.model.keys import slot_of
-from holdfast.stepping.commit import Call, Letter, Record, Undone
+from holdfast.stepping.commit import Call, Fate, Letter, Record
 
 _pack = msgspec.msgpack.Encoder().encode
 _name = msgspec.msgpack.Decoder(tuple[str, str | int, str | int]).decode
@@ -24,6 +24,7 @@ _record = msgspec.msgpack.Decoder(tuple[int, int, bytes, bytes, float]).decode
 _letter = msgspec.msgpack.Decoder(tuple[Letter, bool]).decode
 _call = msgspec.msgpack.Decoder(Call).decode
 _undone = msgspec.msgpack.Decoder(tuple[str, float, str]).decode
+_fate = msgspec.msgpack.Decoder(tuple[str, float, str, str, str]).decode
 _source = msgspec.msgpack.Decoder(tuple[int, float]).decode
 _number = msgspec.msgpack.Decoder(int).decode
 
@@ -40,7 +41,7 @@ class Read(NamedTuple):
     records: list[Record]
     letters: list[tuple[Letter, bool]]
     calls: list[Call]
-    undone: list[Undone]
+    fates: list[Fate]
     dedupe: Dedupe
 
 
@@ -53,8 +54,8 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
         yield Row(lowest, _pack(("letter", letter.id, 0)), _pack((letter, redriven)))
     for call in partition.calls():
         yield Row(slot_of(call.key), _pack(("call", call.number, 0)), _pack(call))
-    for one in partition.undone():
-        yield Row(slot_of(one.key), _pack(("undone", one.id, 0)), _pack(one[1:]))
+    for one in partition.fates():
+        yield _row_of(one)
     sources, windows, ordered = partition.dedupe()
     for source, row in sources.items():
         yield Row(lowest, _pack(("source", source, 0)), _pack(row))
@@ -63,6 +64,14 @@ def rows_of(partition: PartitionContents) -> Iterator[Row]:
         yield Row(lowest, _pack(("window", source, number)), packed)
     for (source, key), last in ordered.items():
         yield Row(slot_of(key), _pack(("ordered", source, key)), _pack(last))
+
+
+def _row_of(one: Fate) -> Row:
+    body = (one.key, one.now, one.why)
+    if one.kind == "compensated":  # as releases wrote it that knew no other
+        return Row(slot_of(one.key), _pack(("undone", one.id, 0)), _pack(body))
+    name = _pack(("fate", one.id, one.kind))
+    return Row(slot_of(one.key), name, _pack((*body, one.by, one.action)))
 
 
 def read_rows(rows: Iterable[tuple[bytes, bytes]]) -> Read:
@@ -74,7 +83,7 @@ def read_rows(rows: Iterable[tuple[bytes, bytes]]) -> Read:
     except msgspec.MsgspecError as error:
         raise ValueError(f"a row cannot be read: {error}") from None
     read.calls.sort()
-    read.undone.sort(key=lambda one: one.now)
+    read.fates.sort(key=lambda one: one.now)
     read.letters.sort(key=lambda each: each[0].id)
     return read
 
@@ -88,7 +97,10 @@ def _read_row(read: Read, name: tuple[str, str | int, str | int], body: bytes) -
         case ("call", int(), _):
             read.calls.append(_call(body))
         case ("undone", str(action), _):
-            read.undone.append(Undone(action, *_undone(body)))
+            read.fates.append(Fate(action, *_undone(body)))
+        case ("fate", str(action), str(kind)):
+            key, now, why, by, name_of_class = _fate(body)
+            read.fates.append(Fate(action, key, now, why, kind, by, name_of_class))
         case ("source", str(source), _):
             read.dedupe.sources[source] = SourceRow(*_source(body))
         case ("window", str(source), int(number)):

@@ -92,6 +92,13 @@ class CompiledKind(Kind):
             return self.lend(row)
         return self._lent.get(row)
 
+    def known_keys(self) -> Iterator[str]:
+        self.settle()
+        rows = self.table.rows[: self.table.count]
+        agents = (rows["version"] != 0) | (rows["updated"] != 0.0)
+        agents[list(self.aside)] = True
+        return map(self.table.key_of, np.flatnonzero(agents).tolist())
+
     def lend(self, row: int) -> Cell:
         cell = self._lent.get(row)
         if cell is None:

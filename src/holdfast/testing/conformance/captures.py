@@ -11,7 +11,7 @@ from holdfast.engine.contents import Contents
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import OutOfOrder, Rescaling
 from holdfast.model.schema import Field, Schema
-from holdfast.stepping.commit import Issued, Journalled, Outgoing, Undone
+from holdfast.stepping.commit import Fate, Issued, Journalled, Outgoing
 from holdfast.stepping.frame import Frame
 from holdfast.testing.conformance.commits import call, framed, full_commit, letter
 from holdfast.testing.conformance.promises import promise
@@ -37,7 +37,7 @@ _unpack = msgspec.msgpack.Decoder(list[str]).decode
 EVENTS = 36  # sent at once: 18 of them go on to the next partition, 6 of those, and 2 of those
 AHEAD = 20  # sends that may wait to be folded: what is left over is folded to its end at last
 CUTS = 12  # taken under traffic; a torn one shows in the first few
-UNDONE = [Undone(f"fleet/Drone/d-1/{n}/0", "d-1", float(n), "no") for n in (4, 2)]
+UNDONE = [Fate(f"fleet/Drone/d-1/{n}/0", "d-1", float(n), "no") for n in (4, 2)]
 RICH = [record("d-1", "one")._replace(extras=extras(-1)), record("d-2", "two")]
 
 
@@ -49,7 +49,7 @@ def rich_engine(bench: Workbench, clock: HandClock) -> Engine:
     owner = Owner.of(engine, generation=7)
     owner.commit(RICH, events=2, **full_commit(owner))
     letters = {"letters": [letter(2)], "redriven": [1], "head": {"letters_next": 3}}
-    owner.commit([], 0, undone=UNDONE, **letters)
+    owner.commit([], 0, fates=UNDONE, **letters)
     append(engine, numbered("gcs", [1, 2, 5]))
     append(engine, messages("other", 1, 3))
     ordered = parcel(["k"], source="ordered", seqs=[4], previous=[0], keys=["d-9"])
@@ -59,7 +59,7 @@ def rich_engine(bench: Workbench, clock: HandClock) -> Engine:
 
 class CaptureConformance(Workbench):
     @promise("the whole fleet can be captured while it runs", "only with the capability `captures`")
-    @promise("positions, dedupe, marks, timers, open calls, dead letters, compensated actions")
+    @promise("positions, dedupe, marks, timers, open calls, dead letters, fates of actions")
     def test_what_is_planted_goes_on_from_there(self) -> None:
         self.needs("captures")
         clock = HandClock()
@@ -72,8 +72,8 @@ class CaptureConformance(Workbench):
         assert sorted(after.records()) == sorted(before.records()) == sorted(RICH)
         assert after.letters() == [(letter(1), True), (letter(2), False)]
         assert after.calls(0, 10) == [call(1)]
-        assert after.undone() == before.undone()
-        assert before.undone()[1:] == UNDONE, "behind the one of the commit before"
+        assert after.fates() == before.fates()
+        assert before.fates()[1:] == UNDONE, "behind the one of the commit before"
         assert after.sent_next() == {0: 2}
         delivers = self.capabilities.delivers_messages
         own = {before.incarnation(): 1} if delivers else {}

@@ -9,12 +9,12 @@ from holdfast.errors import Fenced, HoldfastError
 from holdfast.stepping.commit import (
     Answer,
     Call,
+    Fate,
     Issued,
     Journalled,
     Letter,
     Outgoing,
     Record,
-    Undone,
 )
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
@@ -85,7 +85,7 @@ def full_commit(owner: Owner) -> dict[str, object]:
         "letters": [letter(head.letters_next)],
         "journalled": Journalled(head.journal_next, 1, framed("timer")),
         "calls": [call(head.calls_next)],
-        "undone": [Undone(f"fleet/Drone/d-1/{head.commits}/0", "d-1", 5.0, "a test")],
+        "fates": [Fate(f"fleet/Drone/d-1/{head.commits}/0", "d-1", 5.0, "a test")],
         "head": {
             "actions_next": head.actions_next + 1,
             "letters_next": head.letters_next + 1,
@@ -108,7 +108,7 @@ def visible(engine: Engine, partition: int = 0) -> object:
         [view.answer(p) for p in range(10)],
         view.sent_next(),
         view.commits(0, 100),
-        view.undone(),
+        view.fates(),
         view.calls(0, 100),
     )
 

@@ -28,9 +28,9 @@ from holdfast.testing.conformance.calls import CallConformance
 from holdfast.testing.conformance.captures import CaptureConformance
 from holdfast.testing.conformance.claims import ClaimConformance
 from holdfast.testing.conformance.commits import CommitConformance
-from holdfast.testing.conformance.compensations import CompensationConformance
 from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
+from holdfast.testing.conformance.fates import FateConformance
 from holdfast.testing.conformance.intakes import IntakeConformance
 from holdfast.testing.conformance.notes import NoteConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
@@ -48,7 +48,7 @@ class EngineConformance(
     CommitConformance,
     BlockConformance,
     NoteConformance,
-    CompensationConformance,
+    FateConformance,
     ViewConformance,
     CallConformance,
     ClaimConformance,

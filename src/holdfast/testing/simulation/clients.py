@@ -5,6 +5,7 @@ A client that ends starts again. What it must not forget is in its device and it
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +14,7 @@ from holdfast.errors import AskFailed, HoldfastError, TryAgain, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.runtime.live import Live
+from holdfast.runtime.reading import ActionPage
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import World
 from holdfast.testing.simulation.devices import SEND_SECONDS, Device, Life
@@ -28,6 +30,7 @@ from holdfast.testing.simulation.evidence import (
     Read,
 )
 from holdfast.testing.simulation.faults import Fault
+from holdfast.testing.simulation.plainfates import awaits
 from holdfast.testing.simulation.processes import SimulatedProcess
 from holdfast.testing.simulation.store import Lost
 from holdfast.testing.simulation.universe import stream
@@ -169,6 +172,25 @@ class Client:
         self._cursor = page.cursor
         ids = tuple(action.id for action in page)
         self._notes.pages.append(Page(self._name, self._universe.now, ids))
+        reading_only = most > 0  # the run is over: nothing may be sent any more
+        if not reading_only and any(map(awaits, life.fleet.agents.values())):
+            self._settle(life, page)
+
+    def _settle(self, life: Life, page: ActionPage) -> None:
+        """Say of some what became of them, of some twice, and now and then stop the fleet.
+
+        Which, their ids decide: runs of fleets that want to know nothing stay as they were.
+        """
+        for issued in page:
+            drawn = zlib.crc32(issued.id.encode())
+            words = {0: "acknowledge", 1: "fail", 2: "deliver acknowledge", 3: "fail acknowledge"}
+            for verb in words.get(drawn % 6, "").split():
+                said = (verb, issued.id, life.name, "simulated")
+                give = partial(_said, life.live, *said)
+                self._command(life, issued.agent, issued.key, list(said), give)
+            if drawn % 9 == 4:
+                stops = drawn // 9 % 2 == 0
+                life.live._settling.ground(stops, "simulated", life.name, 1.0, lambda taken: None)
 
     def _ask(self, life: Life) -> None:
         agent, key, event = self._device.event(life.fleet)
@@ -256,3 +278,8 @@ class Client:
         while self._cursor != before:
             before = self._cursor
             self._do(lambda life: self._turn_page(life, WHOLE_PAGE))
+
+
+def _said(live: Live, verb: str, id: str, by: str, why: str) -> Receipt:
+    (receipt,) = live._settling.append(verb, [id], by, why, SEND_SECONDS)
+    return receipt

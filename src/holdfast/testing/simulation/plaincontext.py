@@ -28,9 +28,11 @@ from holdfast.model.context import (
 )
 from holdfast.model.effects import LogLine, Sender
 from holdfast.model.event import Action, Event
+from holdfast.model.fates import ActionExpired
 from holdfast.model.keys import check_key
 from holdfast.model.rng import Random, seed_of
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
+from holdfast.testing.simulation.plainfates import handles
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent
@@ -78,6 +80,7 @@ class Emitted(NamedTuple):
     serial: int
     now: float
     action: Action
+    withheld: tuple[str, str] | None = None  # why and by whom
 
 
 class Message(NamedTuple):
@@ -145,7 +148,9 @@ class PlainContext:
         agent: PlainAgent,
         now: float,
         event: Waiting,
+        ground: tuple[str, str] | None = None,
     ) -> None:
+        self.ground = ground
         self.fleet = fleet
         self.agents = agents
         self.agent = agent
@@ -187,17 +192,16 @@ class PlainContext:
             raise UsageError("emit takes an Action")
         serial = len(self.actions)
         agent = self.agent
-        self.actions.append(
-            Emitted(
-                f"{self._identity()}/{serial}",
-                agent.name,
-                agent.key,
-                agent.version,
-                serial,
-                self.now,
-                self._kept(action),
-            )
-        )
+        definition = type(action).__holdfast__
+        withheld = None if definition.during_ground_stop else self.ground
+        id = f"{self._identity()}/{serial}"
+        made = (id, agent.name, agent.key, agent.version, serial, self.now, self._kept(action))
+        self.actions.append(Emitted(*made, withheld))
+        told = handles(type(agent.state), ActionExpired) and withheld is None
+        if told and definition.expires is not None:
+            event = ActionExpired(id, type(action).__name__)
+            due = self.now + definition.expires
+            self._arm(due, event, f"~expires/{agent.version}/{serial}", 0.0)
 
     def send(self, agent: type[Agent], key: str, event: Event) -> None:
         name = getattr(agent, "__name__", str(agent))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from holdfast.errors import UsageError
 from holdfast.model.effects import LogLine
 from holdfast.model.event import Event
+from holdfast.model.fates import ActionExpired, GroundStop, GroundStopLifted
 from holdfast.testing.simulation.decoding import Input, Release, Unreadable
 from holdfast.testing.simulation.plainagent import PlainAgent, Waiting, as_read_by, handler_for
 from holdfast.testing.simulation.plaincontext import (
@@ -23,6 +24,15 @@ from holdfast.testing.simulation.plaincontext import (
     PlainContext,
     copied,
     untouched,
+)
+from holdfast.testing.simulation.plainfates import (
+    KINDS,
+    STOPS,
+    PlainFate,
+    PlainFates,
+    PlainGround,
+    awaits,
+    handles,
 )
 
 HELD_MAX = 10_000
@@ -71,6 +81,8 @@ class Outputs:
     logs: list[LogLine] = field(default_factory=list)
     calls: list[PlainCall] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    fates: list[PlainFate] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # what no fold may do
     touched: dict[Name, None] = field(default_factory=dict)
 
 
@@ -86,6 +98,8 @@ class Reference:
         self.letters: dict[int, PlainLetter] = {}  # those that wait
         self.letters_next = 1
         self.outputs = Outputs()
+        self.fates = PlainFates()
+        self.ground = PlainGround()
         self.condemned: str | None = None  # why the next event may not run at all
         self._dues: dict[Name, float] = {}
         self._earliest: float | None = None
@@ -145,7 +159,9 @@ class Reference:
         self.now = max(self.now, one.stamp)
         self.position = one.position
         name = one.agent, one.key
-        if one.command is not None:
+        if one.command is not None and one.command[0] in STOPS:
+            self._stop(one.command)
+        elif one.command is not None:
             self._command(name, one.command)
         else:
             event = self.release.read(one.raw)
@@ -180,6 +196,9 @@ class Reference:
         agent.timers = {each: other for each, other in agent.timers.items() if each != timer_name}
         if timer.period:
             agent.timers[timer_name] = timer._replace(due=next_due)
+        if isinstance(timer.event, ActionExpired) and timer_name.startswith("~expires/"):
+            gone = timer.event
+            self._note(PlainFate(gone.action, agent.key, now, "", "expired", "", gone.name))
         self._put(agent)
         self._deliver(agent, Waiting(timer.event, self.position, timer.due, None, 0, -1))
 
@@ -207,7 +226,8 @@ class Reference:
             return agent
         trial = agent.copy()
         event = untouched(one.event)
-        context = PlainContext(self.fleet, self.release.agents, trial, self.now, one)
+        ground = self.ground.reason
+        context = PlainContext(self.fleet, self.release.agents, trial, self.now, one, ground)
         try:
             handler = handler_for(trial, event)
             if handler is None:
@@ -228,7 +248,7 @@ class Reference:
             self._failed(agent, one, Reason(f"{type(error).__name__}: {error}"[:ERROR_LENGTH_MAX]))
             return agent
         self._put(trial)
-        self.outputs.actions += context.actions
+        self._emit(context.actions)
         self.outputs.messages += context.messages
         self.outputs.calls += context.calls
         self.outputs.logs += context.logs
@@ -304,6 +324,55 @@ class Reference:
                 self._offer_again(agent)
         elif command[0] == "redrive":
             self._redrive(agent, int(str(command[1])))
+
+        elif command[0] in KINDS:
+            self._settle(agent, command)
+
+    def _settle(self, agent: PlainAgent, command: list[object]) -> None:
+        told = self.fates.told(self.fleet, agent, command, self.now, self.release)
+        if told is None:
+            return
+        fate, event = told
+        self._note(fate)
+        if event is None:
+            return
+        version, number = fate.id.split("/")[3:5]
+        timer = f"~expires/{version}/{number}"
+        if timer in agent.timers:
+            agent.timers = {each: one for each, one in agent.timers.items() if each != timer}
+            self._put(agent)
+        if handles(type(agent.state), type(event)):
+            self._deliver(agent, Waiting(event, self.position, self.now, None, 0, -1))
+
+    def _note(self, fate: PlainFate) -> None:
+        self.fates.add(fate)
+        self.outputs.fates.append(fate)
+
+    def _emit(self, actions: list[Emitted]) -> None:
+        for one in actions:
+            made, name = (one.id, one.key, one.now), type(one.action).__name__
+            if one.withheld is not None:
+                why, by = one.withheld
+                self._note(PlainFate(*made, why, "withheld", by, name))
+                continue
+            self.outputs.actions.append(one)
+            if awaits(self.release.agents[one.agent]):
+                self._note(PlainFate(*made, "", "issued", "", name))
+
+    # Ground stops.
+
+    def _stop(self, command: list[object]) -> None:
+        event = GroundStop if STOPS[str(command[0])] else GroundStopLifted
+        wanted = {n for n in self.agents if handles(self.release.agents[n[0]], event)}
+        wrong = self.ground.take(command, wanted)
+        self.outputs.wrong += [wrong] if wrong else []
+
+    def tell(self, name: Name, event: Event, now: float) -> None:
+        """One agent is told of a ground stop, in front of the command."""
+        self.now = now
+        wrong = self.ground.hear(event, name)
+        self.outputs.wrong += [f"{name}: {wrong}"] if wrong else []
+        self._deliver(self._agent(name), Waiting(event, self.position, now, None, 0, -1))
 
     def _redrive(self, agent: PlainAgent, letter_id: int) -> None:
         letter = self.letters.pop(letter_id, None)

@@ -101,6 +101,7 @@ class _Teller:
             for number, letter in enumerate(waiting, start=1)
         ]
         self.reference.adopt(agents.values(), letters)
+        self._inherit_fates(parents)
         if log.born.letters_next != len(letters) + 1:
             text = f"inherits letters up to {log.born.letters_next}, expected {len(letters) + 1}"
             self._found(Promise.FOLD, text)
@@ -110,6 +111,17 @@ class _Teller:
             self._found(
                 Promise.TIMERS, f"its clock began at {log.born.now}, before it was {before}"
             )
+
+    def _inherit_fates(self, parents: Sequence[Reference]) -> None:
+        """What became of actions goes with their agents, a ground stop to every child."""
+        for parent in parents:
+            if parent.ground.telling:
+                self._found(Promise.FOLD, "its parent was still telling of a ground stop")
+            self.reference.ground.reason = self.reference.ground.reason or parent.ground.reason
+            for kinds in parent.fates.known.values():
+                for fate in kinds.values():
+                    if self._partition.owns(fate.key):
+                        self.reference.fates.add(fate)
 
     def _inherit_calls(self, parents_calls: Sequence[PlainCall]) -> None:
         log = self._partition.log

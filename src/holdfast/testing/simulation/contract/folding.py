@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from holdfast.model.schema import Schema
@@ -27,6 +28,12 @@ from holdfast.testing.simulation.reference import (
 )
 
 Stored = tuple[object, ...]
+
+
+def _grounded(text: str) -> tuple[str, str] | None:
+    """Why and by whom, as the head has it: in force, when, why, by, told."""
+    found = json.loads(text) if text else None
+    return (found[2], found[3]) if found and found[0] else None
 
 
 class Comparison:
@@ -78,6 +85,9 @@ class Comparison:
             self._found(Promise.CALLS, text)
         for what, stored, expected in (
             ("redriven letters", commit.redriven, outputs.redriven),
+            ("fates", sorted(map(tuple, commit.fates)), sorted(map(tuple, outputs.fates))),
+            ("what no fold does", [], outputs.wrong),
+            ("ground stop", _grounded(commit.head.ground_stop), reference.ground.reason),
             ("log lines", commit.logs, outputs.logs),
         ):
             if stored != expected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.model.event import Event
 from holdfast.stepping.commit import Commit
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.decoding import Fired, extras_of, is_row_of
@@ -11,6 +12,7 @@ from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
 from holdfast.testing.simulation.plainagent import PlainAgent
 from holdfast.testing.simulation.plaincontext import PlainTimer
+from holdfast.testing.simulation.plainfates import TOLD
 from holdfast.testing.simulation.reference import Reference
 
 
@@ -42,6 +44,9 @@ class Timing:
         """Judge one firing, then let the reference do the same, if it can."""
         fired = firing.fired
         name = fired.agent, fired.key
+        if fired.name == TOLD and fired.raw is not None:
+            self._tell(reference, firing, reference.release.read(fired.raw))
+            return
         self._judge_clock(reference, firing)
         agent = reference.agents.get(name)
         if agent is None:
@@ -65,6 +70,17 @@ class Timing:
             self._found(name, f"periodic timer {fired.name!r} fired in a pause")
         due = _next_due(timer, firing, reference.now) if timer.period else 0.0
         reference.fire(name, fired.name, fired.now, due)
+
+    def _tell(self, reference: Reference, firing: Firing, event: Event) -> None:
+        """Told of a ground stop: at the time of its command, which stands behind it."""
+        fired, name = firing.fired, (firing.fired.agent, firing.fired.key)
+        expected = max(reference.now, firing.stamp or 0.0)
+        if fired.now != expected or fired.due != expected:
+            self._found(name, f"was told at {fired.now} of a ground stop, expected {expected}")
+        if name not in reference.agents:
+            self._found(name, "was told of a ground stop, but there is no such agent")
+            return
+        reference.tell(name, event, fired.now)
 
     def _judge_clock(self, reference: Reference, firing: Firing) -> None:
         fired = firing.fired
