@@ -192,6 +192,7 @@ def test_an_ordered_source_is_told_the_number_expected(yard: Served) -> None:
     ("body", "status", "part"),
     [
         (event("k", "Nothing"), 422, "no event 'Nothing'"),
+        (event("k", "CallFailed"), 422, "comes from the fleet itself"),
         (event("k") | {"agent": "Drone"}, 422, "no agent 'Drone'"),
         (event("k", data={"x": "far", "y": 1}), 422, "Moved.x cannot be 'far'"),
         (event("k", data={"x": 1.0}), 422, "needs the field 'y'"),

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from holdfast.errors import HoldfastError
 from holdfast.gateway import problems
 from holdfast.gateway.about import AboutRoutes
+from holdfast.gateway.actions import ActionRoutes
 from holdfast.gateway.agents import AgentRoutes
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.feeds import Feeds
@@ -33,14 +34,16 @@ class Gateway:
     def __init__(self, live: UntypedLive, settings: Settings) -> None:
         bounds = settings.bounds
         self._crews = Crews()
+        reader = Reader(live, settings)
         self.hub = Hub(live, self._crews.reads, bounds)
         tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
                 *AboutRoutes(live, self._crews).routes(),
                 *PostRoutes(live, self._crews, bounds).routes(),
-                *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
+                *AgentRoutes(reader, self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
+                *ActionRoutes(live, reader, self._crews, bounds).routes(),
                 *RemoteRoutes(live, self._crews, bounds).routes(),
             ],
             middleware=[

@@ -22,6 +22,12 @@ class Asked:
     def text(self, name: str) -> str | None:
         return self._given.get(name)
 
+    def flag(self, name: str) -> bool:
+        text = self._given.get(name, "false")
+        if text not in ("true", "false"):
+            raise _wrong(f"{name}={text!r}: give true or false")
+        return text == "true"
+
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         text = self._given.get(name)
         if text is None:

@@ -12,7 +12,7 @@ from holdfast.gateway.envelopes import COLUMNS_JSON, COLUMNS_MSGPACK, JSON, MSGP
 from holdfast.gateway.jsonschema import Shape, shape_of_class
 from holdfast.gateway.operations import KEY, OPERATIONS, Operation
 from holdfast.gateway.problems import PROBLEM
-from holdfast.model.calls import CallFailed
+from holdfast.model.fates import MADE_HERE
 from holdfast.model.schema import Schema
 from holdfast.runtime.untyped import UntypedLive
 
@@ -20,6 +20,8 @@ _NUMBER: Shape = {"type": "integer", "minimum": 0, "maximum": 2**62}
 _TEXT: Shape = {"type": "string"}
 _SOURCE: Shape = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-}]+$"}
 _TIME: Shape = {"type": "number"}
+_WHY: Shape = {"type": "string", "minLength": 1, "maxLength": 500}
+_IDS: Shape = {"type": "array", "items": _TEXT}
 
 
 def openapi(live: UntypedLive) -> Shape:
@@ -108,12 +110,16 @@ _BODIES = {
         BATCH: "CloudEvents",
     },
     "question": {JSON: "Question", MSGPACK: "Question"},
+    "why": {JSON: "Why"},
+    "ids": {JSON: "Ids"},
+    "failed": {JSON: "Failed"},
+    "override": {JSON: "Override"},
 }
 
 
 def _components(live: UntypedLive) -> dict[str, Shape]:
     agents = live.names.of_kind("state")
-    events = [s for s in live.names.schemas("event") if s.name != CallFailed.__name__]
+    events = [s for s in live.names.schemas("event") if s.name not in MADE_HERE]
     found: dict[str, Shape] = {
         "Event": {"oneOf": [_event(schema, agents) for schema in events]},
         "Events": {"anyOf": [_ref("Event"), {"type": "array", "items": _ref("Event")}]},
@@ -125,11 +131,16 @@ def _components(live: UntypedLive) -> dict[str, Shape]:
         "Action": {"oneOf": [_action(schema) for schema in live.names.schemas("action")]},
         "Change": _change(),
         "Problem": _problem(),
+        "Why": _closed({"why": _WHY}, "why"),
+        "Ids": _closed({"ids": _IDS}, "ids"),
+        "Failed": _closed({"ids": _IDS, "why": _WHY}, "ids", "why"),
+        "Override": {"oneOf": [_override(s) for s in live.names.schemas("action")]},
     }
     for schema in live.names.schemas("state"):
         found[f"State.{schema.name}"] = shape_of_class(schema)
-    if not found["Action"]["oneOf"]:
-        found["Action"] = {"type": "object"}
+    for name in ("Action", "Override"):
+        if not found[name]["oneOf"]:
+            found[name] = {"type": "object"}
     return found
 
 
@@ -216,6 +227,16 @@ def _action(schema: Schema) -> Shape:
         },
         "required": ["id", "agent", "key", "type", "data", "now", "priority"],
     }
+
+
+def _override(schema: Schema) -> Shape:
+    properties: dict[str, Shape] = {
+        "type": {"const": schema.name},
+        "why": _WHY,
+        "data": shape_of_class(schema),
+        "hold": {"type": "boolean"},
+    }
+    return _closed(properties, "type", "why")
 
 
 def _change() -> Shape:

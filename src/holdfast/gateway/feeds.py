@@ -16,9 +16,12 @@ class Feeds:
         self._live = live
         self._following = Following(live.engine)
 
-    def actions(self, agent: str | None, key: str | None, after: str | None, most: int) -> Page:
+    def actions(
+        self, agent: str | None, key: str | None, pending: bool, after: str | None, most: int
+    ) -> Page:
+        """Pending ones are for those who carry them out: none that has expired or is settled."""
         cursor = self._live.actions_end() if after == NOW else after
-        page = self._live.actions(after=cursor, most=most)
+        page = self._live.actions(after=cursor, most=most, pending=pending)
         rows = [action_values(each) for each in page if _is_for(each.agent, each.key, agent, key)]
         return Page(rows, page.cursor)
 

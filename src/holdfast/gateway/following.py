@@ -48,13 +48,14 @@ class FollowRoutes:
         return await self._page_or_stream(request, self._change_feed, "change")
 
     def _action_feed(self, asked: Asked) -> Feed:
-        return partial(self._feeds.actions, asked.text("agent"), asked.text("key"))
+        pending = asked.flag("pending")
+        return partial(self._feeds.actions, asked.text("agent"), asked.text("key"), pending)
 
     def _change_feed(self, asked: Asked) -> Feed:
         return partial(self._feeds.changes, asked.text("agent"), asked.text("key"))
 
     async def _page_or_stream(self, request: Request, choose: Choose, noun: str) -> Response:
-        asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key"))
+        asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key", "pending"))
         feed, cursor = choose(asked), asked.text("after")
         if EVENT_STREAM in request.headers.get("accept", ""):
             cursor = request.headers.get("last-event-id", cursor)
@@ -77,7 +78,7 @@ class FollowRoutes:
     async def _follow(self, choose: Choose, socket: WebSocket) -> None:
         try:
             require(socket.scope, Role.READ)
-            asked = Asked(socket.query_params, ("after", "agent", "key"))
+            asked = Asked(socket.query_params, ("after", "agent", "key", "pending"))
             feed, cursor = choose(asked), asked.text("after")
             await self._crews.reads.run(feed, cursor, 1)
             self._hub.enter()

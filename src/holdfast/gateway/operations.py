@@ -82,6 +82,7 @@ _BODY = {
     415: "A media type that is not taken.",
     422: "The body is read, and does not fit the fleet's classes.",
 }
+_COMMAND = {**_BODY, 422: "The id, the agent or the reason cannot be taken."}
 _LIST: Shape = {"type": "array", "items": {"type": "object"}}
 _RECEIPT: dict[str, Shape] = {"receipt": _TEXT}
 _STATE: dict[str, Shape] = {
@@ -102,7 +103,11 @@ _FEED = (
     ),
     Parameter("agent", _TEXT, "Only of this class."),
     Parameter("key", KEY, "Only of this agent; with agent."),
+    Parameter("pending", {"type": "boolean"}, "Only actions that are to be carried out now."),
 )
+_SETTLED: dict[str, Shape] = {"settled": {"type": "integer"}, "refused": {"type": "object"}}
+_STANDS = {409: "Something else stands: the detail says what."}
+_GROUNDED: dict[str, Shape] = {"in_force": {"type": "boolean"}, "partitions": {"type": "object"}}
 
 OPERATIONS = (
     Operation("page", "GET", "/", "A page for people.", Answer("HTML.", media="text/html"), {}),
@@ -243,5 +248,110 @@ OPERATIONS = (
         Answer("A page.", {"changes": _LIST, "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
         _FEED,
+    ),
+    Operation(
+        "life",
+        "GET",
+        "/actions/{id}",
+        "What became of an action. The id is part of the path as it is, slashes and all.",
+        Answer("Its life.", {"id": _TEXT, "status": _TEXT, "fates": _LIST}),
+        _FOUND,
+        (_ID,),
+    ),
+    Operation(
+        "ack",
+        "POST",
+        "/actions/{id}/ack",
+        "An action was carried out. Again is a no-op.",
+        Answer("It is recorded.", _SETTLED),
+        {**_COMMAND, **_STANDS},
+        (_ID,),
+    ),
+    Operation(
+        "fail",
+        "POST",
+        "/actions/{id}/fail",
+        "An action cannot be carried out.",
+        Answer("It is recorded.", _SETTLED),
+        {**_COMMAND, **_STANDS},
+        (_ID,),
+        "why",
+    ),
+    Operation(
+        "ack_many",
+        "POST",
+        "/actions/ack",
+        "Actions were carried out.",
+        Answer("Those that are not refused are recorded.", _SETTLED),
+        {**_COMMAND, **_STANDS},
+        (),
+        "ids",
+    ),
+    Operation(
+        "fail_many",
+        "POST",
+        "/actions/fail",
+        "Actions cannot be carried out.",
+        Answer("Those that are not refused are recorded.", _SETTLED),
+        {**_COMMAND, **_STANDS},
+        (),
+        "failed",
+    ),
+    Operation(
+        "override",
+        "POST",
+        "/agents/{agent}/{key}/override",
+        "Have an action issued for an agent, because an operator says so.",
+        Answer("It is issued.", {"id": _TEXT}),
+        {**_COMMAND, 404: "There is no such class."},
+        (_AGENT, _KEY),
+        "override",
+    ),
+    Operation(
+        "pause",
+        "POST",
+        "/agents/{agent}/{key}/pause",
+        "Hold an agent's events back.",
+        Answer("It is durable.", _RECEIPT),
+        {**_COMMAND, 404: "There is no such class."},
+        (_AGENT, _KEY),
+        "why",
+    ),
+    Operation(
+        "resume",
+        "POST",
+        "/agents/{agent}/{key}/resume",
+        "Let a paused agent go on.",
+        Answer("It is durable.", _RECEIPT),
+        {**_COMMAND, 404: "There is no such class."},
+        (_AGENT, _KEY),
+    ),
+    Operation(
+        "grounded",
+        "GET",
+        "/ground-stop",
+        "Whether a ground stop is in force.",
+        Answer("By partition.", _GROUNDED),
+        _READ,
+    ),
+    Operation(
+        "ground_stop",
+        "POST",
+        "/ground-stop",
+        "From now on the fleet issues no actions but those declared for it.",
+        Answer("It is in force.", _GROUNDED),
+        _COMMAND,
+        (),
+        "why",
+    ),
+    Operation(
+        "lift",
+        "POST",
+        "/ground-stop/lift",
+        "Let the fleet issue actions again.",
+        Answer("It is lifted.", _GROUNDED),
+        _COMMAND,
+        (),
+        "why",
     ),
 )

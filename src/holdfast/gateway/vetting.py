@@ -15,21 +15,30 @@ from holdfast.errors import DamagedData, Rescaling, UsageError
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.tokens import Principal, Role
 from holdfast.model.keys import check_key
+from holdfast.model.schema import Kind
 from holdfast.model.types import rebuild
-from holdfast.runtime.sending import check_count
+from holdfast.runtime.sending import check_count, check_sendable
 from holdfast.runtime.untyped import UntypedLive
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.frame import UNREADABLE, Frame
+from holdfast.stepping.grounding import GROUND, LIFT
+from holdfast.stepping.inputs import FLEET_WIDE
 from holdfast.stepping.rows import packed_rows, schema_ids
 
 _EVENT = {"origin", "agent", "key", "source", "seq", "event_time", "previous", "asks", "schema"}
 _COMMAND = {"origin", "agent", "key", "command"}
-# Commands of operators, by the role they take.
-COMMANDS = {
-    "pause": Role.ADMIN,
-    "resume": Role.ADMIN,
-    "redrive": Role.ADMIN,
-    "compensate": Role.ADMIN,
+# Commands by their name: the role they take, and what follows the name.
+COMMANDS: dict[str, tuple[Role, object]] = {
+    "acknowledge": (Role.SEND, tuple[str, str, str]),
+    "fail": (Role.SEND, tuple[str, str, str]),
+    "deliver": (Role.SEND, tuple[str, str, str]),
+    "pause": (Role.ADMIN, tuple[str]),
+    "resume": (Role.ADMIN, tuple[()]),
+    "redrive": (Role.ADMIN, tuple[int]),
+    "compensate": (Role.ADMIN, tuple[str, str, int, bytes]),
+    "override": (Role.ADMIN, tuple[str, str, int, bytes, bool]),
+    GROUND: (Role.ADMIN, tuple[str, str]),
+    LIFT: (Role.ADMIN, tuple[str, str]),
 }
 _rows_of_bytes = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
@@ -37,7 +46,7 @@ _rows_of_bytes = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 class Vetting:
     def __init__(self, live: UntypedLive) -> None:
         self._live = live
-        self._checks: dict[int, Callable[[bytes], object]] = {}
+        self._checks: dict[tuple[int, Kind], Callable[[bytes], object]] = {}
 
     def check(self, partition: int, parcel: Parcel, who: Principal) -> None:
         """Raises what is wrong with it, in one line."""
@@ -51,7 +60,7 @@ class Vetting:
     def _check(self, partition: int, parcel: Parcel, who: Principal) -> None:
         frame = parcel.frame
         check_count(frame.count)
-        for agent in set(_texts(frame, "agent")):
+        for agent in set(_texts(frame, "agent")) - {FLEET_WIDE}:
             self._live.names.check_agent(agent)
         keys = _texts(frame, "key")
         for key in set(keys):
@@ -61,7 +70,7 @@ class Vetting:
         if owners - {partition}:
             raise Rescaling(f"keys of partition {min(owners - {partition})}, sent to {partition}")
         if frame.constant("origin") == "control":
-            _check_commands(frame, parcel, who)
+            self._check_commands(frame, parcel, who)
         else:
             self._check_events(frame, parcel)
 
@@ -86,29 +95,36 @@ class Vetting:
             if max(sizes) > EVENT_BYTES_MAX:
                 raise UsageError(f"an event of {max(sizes):,} bytes: {EVENT_BYTES_MAX:,} at most")
 
-    def _decoder(self, number: int) -> Callable[[bytes], object]:
-        """Checks rows by the types of their schema, which has to be one of events."""
-        found = self._checks.get(number)
+    def _check_commands(self, frame: Frame, parcel: Parcel, who: Principal) -> None:
+        if set(frame.columns) != _COMMAND or parcel.source is not None:
+            raise UsageError("a command has other columns, or a source")
+        agents = _texts(frame, "agent")
+        commands = cast("Sequence[Sequence[object]]", frame.values("command"))
+        for agent, command in zip(agents, commands, strict=True):
+            name = str(command[0]) if command else ""
+            if name not in COMMANDS or (agent == FLEET_WIDE) != (name in (GROUND, LIFT)):
+                raise UsageError(f"{command!r:.80} is no command")
+            role, shape = COMMANDS[name]
+            if who.role < role:
+                text = f"{who.name} may not {name}: it takes the role {role.name.lower()}"
+                raise Problem(403, "Forbidden", text)
+            rest = msgspec.convert(list(command[1:]), shape)
+            if name in ("compensate", "override"):
+                _, _, schema, row, *_ = cast("tuple[str, str, int, bytes]", rest)
+                self._decoder(schema, "action")(msgspec.msgpack.encode([msgspec.Raw(row)]))
+
+    def _decoder(self, number: int, kind: Kind = "event") -> Callable[[bytes], object]:
+        """Checks rows by the types of their schema, which has to be of this kind."""
+        found = self._checks.get((number, kind))
         if found is None:
             schema = self._live.engine.catalog.schemas().get(number)
-            if schema is None or schema.kind != "event":
-                raise UsageError(f"schema {number} is none of an event of this fleet")
+            if schema is None or schema.kind != kind:
+                raise UsageError(f"schema {number} is none of an {kind} of this fleet")
+            check_sendable(schema.name)
             types = tuple(rebuild(field.type) for field in schema.fields)
             row = tuple[types] if types else tuple[()]  # type: ignore[valid-type]
-            found = self._checks[number] = msgspec.msgpack.Decoder(list[row]).decode  # type: ignore[valid-type]
+            found = self._checks[number, kind] = msgspec.msgpack.Decoder(list[row]).decode  # type: ignore[valid-type]
         return found
-
-
-def _check_commands(frame: Frame, parcel: Parcel, who: Principal) -> None:
-    if set(frame.columns) != _COMMAND or parcel.source is not None:
-        raise UsageError("a command has other columns, or a source")
-    for command in cast(Sequence[Sequence[object]], frame.values("command")):
-        role = COMMANDS.get(str(command[0])) if command else None
-        if role is None:
-            raise UsageError(f"{command!r:.80} is no command of an operator")
-        if who.role < role:
-            text = f"{who.name} may not {command[0]}: it takes the role {role.name.lower()}"
-            raise Problem(403, "Forbidden", text)
 
 
 def _texts(frame: Frame, name: str) -> list[str]:

@@ -306,6 +306,7 @@ class Sending(Courier[Row]):
             self.check_event(event)
 
     def check_event(self, event: type[Event]) -> None:
+        check_sendable(event.__name__)
         if self._fleet.events.get(event.__name__) is not event:
             known = ", ".join(sorted(self._fleet.events.keys() - MADE_HERE))
             raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")
@@ -316,6 +317,11 @@ class Sending(Courier[Row]):
             known = ", ".join(sorted(self._fleet.agents))
             raise UsageError(f"{name} is no agent of fleet {self._fleet.name!r}: it has {known}")
         return name
+
+
+def check_sendable(name: str) -> None:
+    if name in MADE_HERE:
+        raise UsageError(f"{name} comes from the fleet itself: nobody sends one")
 
 
 def numbered(first: int, count: int, share: Share) -> range | Picked:

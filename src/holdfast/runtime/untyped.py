@@ -24,7 +24,14 @@ from holdfast.runtime.handle import Handle
 from holdfast.runtime.reading import HistoryEntry, PendingTimer, Plain, Untyped
 from holdfast.runtime.routing import Router
 from holdfast.runtime.schemas import codebook_of
-from holdfast.runtime.sending import Courier, Receipt, check_numbers, make_parcel, numbered
+from holdfast.runtime.sending import (
+    Courier,
+    Receipt,
+    check_numbers,
+    check_sendable,
+    make_parcel,
+    numbered,
+)
 from holdfast.runtime.settling import check_by, check_why
 from holdfast.runtime.waiting import SEND_SECONDS
 from holdfast.stepping.codebook import EVENT_BYTES_MAX, Codebook
@@ -80,6 +87,7 @@ class Names:
         self, name: str, values: Mapping[str, object], kind: Kind = "event"
     ) -> tuple[int, bytes]:
         """An event, or an action, as (schema id, row), checked against the stored types."""
+        check_sendable(name)
         schema_id, schema = self.event(name, kind)
         check_fields(schema, values)
         reader = self._readers.get(schema_id)
