@@ -70,6 +70,11 @@ class Handle:
         self._closed = False
         self._closing = threading.Lock()
 
+    @property
+    def engine(self) -> Engine:
+        """Where the data is: for what is built on handles."""
+        return self._engine
+
     # Reading.
 
     def actions(self, *, after: str | None = None, most: int = ACTIONS_PER_PAGE) -> ActionPage:

@@ -112,6 +112,11 @@ class Comparison:
         self._start = start.head
         self.outcome = Outcome(history.number, since=start.what)
 
+    @property
+    def replay(self) -> Replay:
+        """As far as `run` has come."""
+        return self._replay
+
     def run(self) -> Outcome:
         outcome = self.outcome
         for commit in self._history.run(self._replay, self._until):
