@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.exporting.target import Kind
-from holdfast.runtime.untyped import UntypedLive
+from holdfast.runtime.handle import Handle
 from holdfast.view.sql.limits import SQL_BYTES_MAX, Answer, Limits
 from holdfast.view.sql.names import OWN, TABLES, table_names
 from holdfast.view.sql.statements import unknown
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 class Queries:
     """Keeps what it has read between queries. For any number of threads. Close it."""
 
-    def __init__(self, live: UntypedLive, limits: Limits | None = None) -> None:
+    def __init__(self, live: Handle, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._engine = live.engine
         self._jailer = Jailer(self.limits)
@@ -196,7 +196,7 @@ class Queries:
 
 
 def answer(
-    live: UntypedLive,
+    live: Handle,
     sql: str,
     *,
     limits: Limits | None = None,

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """Agents that are there, each once, as columns; and the keys of those that are gone."""
 
     keys: list[str]
-    columns: dict[str, Values]  # by field, and "version" and "updated" in front of them
+    columns: list[Values]  # version, updated, then one for each field
     gone: list[str]
 
 
@@ -89,12 +89,12 @@ class Gathering:
         return self._decode[schema]
 
     def rows(self) -> Rows:
-        columns = {"version": self._own[0], "updated": self._own[1], **self._columns}
+        columns = [*self._own, *self._columns.values()]
         gone = [key for key, place in self._places.items() if place < 0]
         if len(self._places) - len(gone) == len(self._keys):
             return Rows(self._keys, columns, gone)
         places = [place for place in self._places.values() if place >= 0]
-        picked = {name: [each[place] for place in places] for name, each in columns.items()}
+        picked = [[each[place] for place in places] for each in columns]
         return Rows([self._keys[place] for place in places], picked, gone)
 
 

@@ -49,8 +49,7 @@ class Sheet:
         return len(self._places) + len(self._over)
 
     def apply(self, rows: Rows) -> None:
-        names = [column.field for column in self._columns[1:]]
-        values: list[list[object]] = [list(rows.keys), *(rows.columns[name] for name in names)]
+        values: list[list[object]] = [list(rows.keys), *rows.columns]
         self._check(values)
         for key in rows.gone:
             self._cross_out(key)
