@@ -205,8 +205,8 @@ def test_every_answer_is_of_one_commit_per_partition(tmp_path: Path) -> None:
         seen = []
         for _ in range(25):
             found = queries.answer(
-                "SELECT sum(n), (SELECT count(*) FROM events), (SELECT sum(position) FROM partitions)"
-                " FROM counter"
+                "SELECT sum(n), (SELECT count(*) FROM events), "
+                "(SELECT sum(position) FROM partitions) FROM counter"
             )
             total = sum(found.positions.values())
             assert found.rows == [[total, total, total]]
@@ -217,14 +217,17 @@ def test_every_answer_is_of_one_commit_per_partition(tmp_path: Path) -> None:
     with counting.open(url, partitions=2) as live:
         live.send_many([(Counter, "first", Add())])
         live.settle()
-        with connect_untyped(url) as reader, Queries(reader) as queries:
-            with ThreadPoolExecutor(4) as pool:
-                senders = [pool.submit(send, name) for name in "ab"]
-                askers = [pool.submit(ask, reader, queries) for _ in range(2)]
-                try:
-                    seen = [asker.result(120) for asker in askers]
-                finally:
-                    stop.set()
-                for sender in senders:
-                    sender.result(30)
+        with (
+            connect_untyped(url) as reader,
+            Queries(reader) as queries,
+            ThreadPoolExecutor(4) as pool,
+        ):
+            senders = [pool.submit(send, name) for name in "ab"]
+            askers = [pool.submit(ask, reader, queries) for _ in range(2)]
+            try:
+                seen = [asker.result(120) for asker in askers]
+            finally:
+                stop.set()
+            for sender in senders:
+                sender.result(30)
     assert all(len(set(each)) > 5 for each in seen), "nothing happened meanwhile"

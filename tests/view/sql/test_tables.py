@@ -43,7 +43,7 @@ def live(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Live]:
     url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'data'}"
     with counting.open(url, partitions=3) as live:
         live.send_many(BUSY, source="test", first_seq=1)
-        while live.state(Counter, "c") is None or live.state(Counter, "c").mode.value != "rung":  # type: ignore[union-attr]
+        while live.state(Counter, "c").mode.value != "rung":
             time.sleep(0.01)
         live.settle()
         yield live
@@ -267,7 +267,7 @@ def test_timers_stand_where_they_fired_though_the_log_is_cut(tmp_path: Path) -> 
             live.send(Counter, f"k-{i}", Arm(seconds=0.0))
             live.send_many([(Counter, "a", Add()) for _ in range(10)])
             live.settle()
-            while live.state(Counter, f"k-{i}").mode.value != "rung":  # type: ignore[union-attr]
+            while live.state(Counter, f"k-{i}").mode.value != "rung":
                 time.sleep(0.005)
         sql = "SELECT position, fired, key, type, origin FROM events ORDER BY position, fired"
         with Queries(live) as queries:

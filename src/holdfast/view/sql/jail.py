@@ -35,6 +35,7 @@ THREADS = 2
 SPARE_BYTES = 128 * 1024 * 1024  # of memory beside what a query gets: for what we do ourselves
 FILES_MAX = 64
 ROWS_AT_ONCE = 1024
+WARM_UP = 3  # queries
 NESTED_MAX = 250  # deeper expressions could overflow a stack
 SETTINGS: dict[str, Any] = {
     "allow_community_extensions": "false",
@@ -99,6 +100,20 @@ class Jail:
             ends.cancel()
             database.close()
 
+    def warm_up(self) -> None:
+        """Some queries, so that memory is counted when all that is needed anyway is there."""
+        for number in range(WARM_UP):
+            descriptor = os.memfd_create("holdfast-table", os.MFD_CLOEXEC)
+            with arrow.OSFile(f"/proc/self/fd/{descriptor}", "wb") as file:
+                table = arrow.table({"a": list(range(1000))})
+                with arrow.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+            sql = "SELECT a % 7, count(*) FROM warm GROUP BY 1 ORDER BY 1"
+            self.parse(sql)
+            self.keep([("warm", number + 1)], [descriptor])
+            self.run(sql, ["warm"], 60.0, 100, 1024)
+        self._tables.clear()
+
 
 def _rows(relation: duckdb.DuckDBPyRelation) -> Iterator[list[object]]:
     for batch in relation.to_arrow_reader(ROWS_AT_ONCE):
@@ -149,13 +164,16 @@ def _plain(value: object) -> object:
 # ---------------------------------------------------------------- the process
 
 
-def serve(line: socket.socket, jail: Jail) -> None:
+def serve(line: socket.socket, jail: Jail, tired_bytes: int) -> None:
+    """Past `tired_bytes` it has kept what it should not have: it says so, and is replaced."""
     while True:
         message, descriptors = receive(line)
         try:
-            send_text(line, _obey(jail, message, descriptors))
-        except (Refused, duckdb.Error, MemoryError, arrow.ArrowException, RecursionError) as error:
-            send(line, ["refused", _kind(error), _text(error)])
+            text = _obey(jail, message, descriptors)
+        except Exception as error:  # of DuckDB, Arrow or Python: whoever asked is told
+            text = json.dumps(["refused", _kind(error), _text(error)])
+        tired = json.dumps(_data_bytes() > tired_bytes)
+        send_text(line, f"[{tired},{text}]")
 
 
 def _obey(jail: Jail, message: list[Any], descriptors: list[int]) -> str:
@@ -168,22 +186,27 @@ def _obey(jail: Jail, message: list[Any], descriptors: list[int]) -> str:
     return f'["done",{json.dumps(columns)},[{",".join(rows)}],{json.dumps(truncated)}]'
 
 
-def _kind(error: BaseException) -> str:
+def _kind(error: Exception) -> str:
     if isinstance(error, (MemoryError, arrow.ArrowMemoryError, duckdb.OutOfMemoryException)):
         return "memory"
-    return "late" if isinstance(error, duckdb.InterruptException) else "wrong"
+    if isinstance(error, duckdb.InterruptException):
+        return "late"
+    return "memory" if "alloc" in str(error).lower() else "wrong"  # as the parser says it
 
 
-def _text(error: BaseException) -> str:
+def _text(error: Exception) -> str:
     """What DuckDB says, without the picture of the line, and without advice on settings."""
-    text = str(error).split("\n\nLINE ")[0].split("\nPossible solutions")[0]
+    text = str(error).split("\n\nLINE ")[0].split("\nPossible solutions")[0].split(' Use "SET ')[0]
     return " ".join(text.split())[:500] or type(error).__name__
 
 
-def _confine(memory_bytes: int) -> None:
+def _data_bytes() -> int:
+    """What the kernel counts towards RLIMIT_DATA."""
     with open("/proc/self/status", encoding="ascii") as status:
-        taken = next(int(line.split()[1]) for line in status if line.startswith("VmData:"))
-    bytes_max = taken * 1024 + memory_bytes + SPARE_BYTES
+        return 1024 * next(int(line.split()[1]) for line in status if line.startswith("VmData:"))
+
+
+def _confine(bytes_max: int) -> None:
     for bound, most in {
         resource.RLIMIT_DATA: bytes_max,
         resource.RLIMIT_FSIZE: 0,  # no file is written
@@ -197,13 +220,15 @@ def main(descriptor: str, parent: str, memory: str) -> None:
     end_with(int(parent))
     os.chdir("/")
     jail = Jail(int(memory))
-    jail.parse("SELECT 1")  # what is loaded with the first statement, before memory is counted
-    jail.run("SELECT 1", [], 60.0, 1, 1024)
-    _confine(int(memory))
+    arrow.set_cpu_count(1)  # DuckDB has threads of its own
+    arrow.set_io_thread_count(1)
+    jail.warm_up()
+    begun = _data_bytes()
+    _confine(begun + int(memory) + SPARE_BYTES)
     line = socket.socket(fileno=int(descriptor))
-    send(line, ["ready"])
+    send(line, [False, ["ready"]])
     try:
-        serve(line, jail)
+        serve(line, jail, begun + int(memory) // 2)
     except (EOFError, OSError):
         sys.exit(0)  # nobody asks any more
 

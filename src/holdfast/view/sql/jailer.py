@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from holdfast.errors import Busy, TimedOut, TryAgain, UsageError
 from holdfast.view.sql.limits import Limits
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 START_SECONDS = 60.0  # for Python and DuckDB to be loaded, on a machine that has much to do
 PARSE_SECONDS = 5.0
 GRACE_SECONDS = 1.0  # a query that is told to end has so long to do so
+# Other allocators take address space in advance, which the kernel would count.
+VARIABLES = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
 MODULE = "holdfast.view.sql.jail"
 _serials = itertools.count(1)
 
@@ -79,7 +81,7 @@ class Prisoner:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**VARIABLES, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 start_new_session=True,
             )
         self._line = ours
@@ -120,15 +122,17 @@ class Prisoner:
         """What it answers; its refusals as our errors."""
         self._line.settimeout(seconds)
         try:
-            message, _ = receive(self._line)
+            (tired, message), _ = receive(self._line)
         except TimeoutError:
             self.is_well = False
             raise self._late() from None
         except (EOFError, OSError):
             self.is_well = False
             raise self._ended() from None
+        if tired:
+            self.is_well = False
         if message[0] != "refused":
-            return message[1:]
+            return cast("list[Any]", message[1:])
         _, kind, text = message
         if kind == "late":
             raise self._late()

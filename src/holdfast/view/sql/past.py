@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time as clocks
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine
@@ -39,14 +40,24 @@ class Moment(NamedTuple):
 class Bounded(History):
     """History that nobody folds for longer than is allowed."""
 
-    deadline = float("inf")
-    why = ""
+    def __init__(self, engine: Engine, number: int, deadline: float, late: str) -> None:
+        super().__init__(engine, number)
+        self._deadline = deadline
+        self._late = late
 
     def run(self, replay: Replay, until: Until = END) -> Iterator[Commit]:
         for commit in super().run(replay, until):
-            if clocks.monotonic() > self.deadline:
-                raise TimedOut(self.why)
+            if clocks.monotonic() > self._deadline:
+                raise TimedOut(self._late)
             yield commit
+
+
+class Life(NamedTuple):
+    """A partition that lived then, and where it is folded from."""
+
+    history: Bounded
+    start: Start
+    begin: Callable[[], Start]  # the same once more
 
 
 def moment_of(
@@ -68,16 +79,16 @@ def moment_of(
             f"the code is of fleet {loaded.name!r}, the data of {engine.catalog.fleet!r}"
         )
     codebook = codebook_of(loaded, engine.catalog.schemas())
+    late = (
+        f"the fleet at {written(at)} was not folded within {seconds:g} s: take snapshots more "
+        "often, or raise the bound"
+    )
+    bounded = partial(Bounded, engine, deadline=clocks.monotonic() + seconds, late=late)
+    found = Moment({}, {}, [], {})
     with snapshots_at(snapshots, engine) as store:
-        histories = _living(engine, store, at)
-        late = f"the fleet at {written(at)} was not folded within {seconds:g} s: take snapshots "
-        late += "more often, or raise the bound"
-        found = Moment({}, {}, [], {})
-        deadline = clocks.monotonic() + seconds
-        for history, start in histories:
-            history.deadline, history.why = deadline, late
-            replay = _folded(loaded, codebook, engine, history, start, at)
-            number = history.number
+        for life in _living(engine, bounded, store, at):
+            replay = _folded(loaded, codebook, engine, life, at)
+            number = life.history.number
             found.heads[number] = replay.head
             found.records[number] = list(replay.records())
             found.letters.extend((number, *each) for each in replay.letters())
@@ -87,35 +98,43 @@ def moment_of(
     return found._replace(schemas={**engine.catalog.schemas(), **schemas})
 
 
-def _living(engine: Engine, store: SnapshotStore | None, at: float) -> list[tuple[Bounded, Start]]:
-    """The partitions that lived then, and where each is folded from."""
+def _living(
+    engine: Engine, bounded: Callable[[int], Bounded], store: SnapshotStore | None, at: float
+) -> list[Life]:
+    """Those of the present partitions, or of the ones before a rescaling that came later."""
     slots = all_slots(engine.catalog)
     numbers = generation_of(slots, engine.catalog.layout.first)
     while True:
-        lives = [Bounded(engine, number) for number in numbers]
-        starts = [latest_start(life, store, at) for life in lives]
-        for life, start in zip(lives, starts, strict=True):
-            if start is None:
-                kept = life.first_kept()
-                raise UsageError(
-                    f"the fleet at {written(at)} cannot be told: partition {life.number}: "
-                    f"{why_not(life, store) if kept else 'there is no history'}"
-                )
-        pairs = [(life, start) for life, start in zip(lives, starts, strict=True) if start]
-        if numbers.start == 0 or all(start.head.now <= at for _, start in pairs):
-            return pairs
-        numbers = generation_of(slots, numbers.start - 1)  # before a rescaling
+        lives = [_life(bounded(number), store, at) for number in numbers]
+        if numbers.start == 0 or all(life.start.head.now <= at for life in lives):
+            return lives
+        numbers = generation_of(slots, numbers.start - 1)
 
 
-def _folded(
-    fleet: FleetModel, codebook: Codebook, engine: Engine, history: Bounded, start: Start, at: float
-) -> Replay:
-    comparison = Comparison(fleet, codebook, engine, history, start, Until(time=at))
+def _life(history: Bounded, store: SnapshotStore | None, at: float) -> Life:
+    def begin() -> Start:
+        start = latest_start(history, store, at)
+        if start is None:
+            raise UsageError(
+                f"the fleet at {written(at)} cannot be told: partition {history.number}: "
+                f"{why_not(history, store)}"
+            )
+        return start
+
+    return Life(history, begin(), begin)
+
+
+def _folded(fleet: FleetModel, codebook: Codebook, engine: Engine, life: Life, at: float) -> Replay:
+    comparison = Comparison(fleet, codebook, engine, life.history, life.start, Until(time=at))
     difference = comparison.run().difference
+    if difference is None and not comparison.is_sure:
+        # Newer classes have other bytes for the same states: then the end of the story decides.
+        whole = Comparison(fleet, codebook, engine, life.history, life.begin(), END)
+        difference = whole.run().difference
     if difference is not None:
         raise UsageError(
-            f"partition {history.number}: this code makes another history up to {written(at)} "
-            f"({difference.agent}: {difference.what}): run the code of then; `holdfast replay` "
-            "tells more"
+            f"partition {life.history.number}: this code makes another history up to "
+            f"{written(at)} ({difference.agent}: {difference.what}): run the code of then; "
+            "`holdfast replay` tells more"
         )
     return comparison.replay

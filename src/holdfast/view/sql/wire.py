@@ -1,8 +1,9 @@
 """What we and the jail say to each other: JSON behind its length, with descriptors beside it.
 
 To it: ["parse", sql] and ["run", sql, [[table, serial], …], seconds, rows_max, bytes_max], with a
-descriptor for each table that is new there. From it: ["ready"], ["done", …] and
-["refused", kind, text], where the kind is "wrong", "late" or "memory".
+descriptor for each table that is new there. From it: [tired, message], where the message is
+["ready"], ["done", …] or ["refused", kind, text], the kind "wrong", "late" or "memory", and a tired
+one wants to be replaced.
 """
 
 from __future__ import annotations
