@@ -26,6 +26,8 @@ TYPES: dict[Form, Any] = {
 
 
 def array_of(form: Form, values: Sequence[object]) -> Any:
+    if form == "float" and set(map(type, values)) <= {float, type(None)}:
+        return arrow.array(values, type=TYPES[form])  # as they are
     found = values_as(form, values)
     if form == "decimal":
         found = [None if each is None else str(each) for each in found]

@@ -9,12 +9,12 @@ costs what has changed, and one copy of the columns, whatever the fleet has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as arrow
 
 from holdfast.runtime.exporting.arrays import TYPES, array_of
-from holdfast.runtime.exporting.columns import Column, Form, fitting
+from holdfast.runtime.exporting.columns import INT_LARGEST, Column, Form, fitting
 from holdfast.view.sql.names import OWN
 from holdfast.view.sql.rows import Rows
 
@@ -76,7 +76,7 @@ class Sheet:
         """Columns are widened for the whole class, so whoever has its sheets does it."""
         wider = {}
         for column, each in zip(self._columns, values, strict=True):
-            form = fitting(column.form, each)
+            form = column.form if _fits(column.form, each) else fitting(column.form, each)
             if form != column.form:
                 wider[column.field] = form
         if wider:
@@ -105,6 +105,18 @@ class Sheet:
             array = array_of(column.form, [] if values is None else values[place])
             arrays[column.name] = marked(column.form, array)
         return arrow.table(arrays)
+
+
+def _fits(form: Form, values: list[object]) -> bool:
+    """Whether it is plain that they do, without a call into Python for each of them."""
+    kinds = set(map(type, values)) - {type(None)}
+    if form == "float":
+        return kinds <= {float}
+    if form == "int" and kinds == {int}:
+        return max(filter(None, cast("list[int]", values)), default=0) <= INT_LARGEST
+    if form == "text" and kinds == {str}:
+        return "\0" not in "".join(filter(None, cast("list[str]", values)))
+    return not kinds
 
 
 def marked(form: Form, array: Any) -> Any:
