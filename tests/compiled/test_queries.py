@@ -11,7 +11,8 @@ from typing import Annotated
 import pytest
 
 from holdfast import Agent, Context, Event, Fleet, Length, Width, on
-from holdfast.view.sql.picture import Picture
+from holdfast.engine.port import Engine
+from holdfast.view.sql.picture import ClassSheets, Picture
 from holdfast.view.sql.queries import Queries
 
 
@@ -81,8 +82,8 @@ def test_blocks_are_rows(tmp_path: Path) -> None:
         assert len(_picture(live.engine)) == len(expected)
 
 
-def _picture(engine: object) -> object:
-    picture = Picture(engine)  # type: ignore[arg-type]
+def _picture(engine: Engine) -> ClassSheets:
+    picture = Picture(engine)
     picture.agents()
     picture.refresh(["Probe"])
     return picture.of("Probe")

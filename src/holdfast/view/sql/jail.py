@@ -33,7 +33,7 @@ from holdfast.view.sql.wire import receive, send, send_text
 
 THREADS = 2
 SPARE_BYTES = 128 * 1024 * 1024  # of memory beside what a query gets: for what we do ourselves
-FILES_MAX = 64
+FILES_MAX = 256
 ROWS_AT_ONCE = 1024
 WARM_UP = 3  # queries
 NESTED_MAX = 250  # deeper expressions could overflow a stack

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 SQL_BYTES_MAX = 64 * 1024
+TABLES_PER_QUERY_MAX = 100
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.exporting.target import Kind
 from holdfast.runtime.handle import Handle
-from holdfast.view.sql.limits import SQL_BYTES_MAX, Answer, Limits
+from holdfast.view.sql.limits import SQL_BYTES_MAX, TABLES_PER_QUERY_MAX, Answer, Limits
 from holdfast.view.sql.names import OWN, TABLES, table_names
 from holdfast.view.sql.statements import unknown
 
@@ -93,6 +93,8 @@ class Queries:
             if complaint is not None:
                 raise UsageError(complaint)
             named = {reference.name.lower() for reference in references}
+            if len(named) > TABLES_PER_QUERY_MAX:
+                raise UsageError(f"a query names at most {TABLES_PER_QUERY_MAX} tables")
             if at is None:
                 seen = self._present(named, tables, since)
         if at is not None:  # which takes long, and shares nothing with others

@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
-DESCRIPTORS_MAX = 32  # at once, of tables
+DESCRIPTORS_MAX = 120  # at once, of tables
 _LENGTH = struct.Struct("<I")
 
 
