@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Busy, HoldfastError, TimedOut, UsageError
-from holdfast.view.sql import jailer
 from holdfast.view.sql.jailer import Jailer
 from holdfast.view.sql.limits import SQL_BYTES_MAX, Limits
 from holdfast.view.sql.queries import Queries
@@ -226,18 +225,35 @@ def test_what_one_query_leaves_behind_another_does_not_find(queries: Queries) ->
 # Processes.
 
 
-def test_the_process_has_nothing_of_ours(queries: Queries, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_has_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SECRET", SECRET)
-    prisoner = jailer.Prisoner(LIMITS)
-    try:
+    jail = Jailer(LIMITS)
+    with jail.prisoner() as prisoner:
         there = Path(f"/proc/{prisoner._process.pid}")
         assert SECRET.encode() not in (there / "environ").read_bytes()
         opened = [os.readlink(each) for each in (there / "fd").iterdir()]
         assert not [each for each in opened if ".db" in each or ".seg" in each]
         bounds = (there / "limits").read_text()
-        assert [line.split()[3] for line in bounds.splitlines() if "Max file size" in line] == ["0"]
-    finally:
-        prisoner.close()
+        assert [x.split()[3] for x in bounds.splitlines() if "Max file size" in x] == ["0"]
+    jail.close()
+
+
+def test_they_outlive_the_thread_that_asked() -> None:
+    jail = Jailer(LIMITS)
+    seen: list[int] = []
+
+    def ask() -> None:
+        with jail.prisoner() as prisoner:
+            prisoner.parse("SELECT 1")
+            seen.append(prisoner._process.pid)
+
+    for _ in range(3):
+        asker = threading.Thread(target=ask)
+        asker.start()
+        asker.join()
+        time.sleep(0.1)  # the kernel would have ended it by now
+    jail.close()
+    assert len(set(seen)) == 1
 
 
 def test_one_that_was_killed_is_replaced(queries: Queries) -> None:

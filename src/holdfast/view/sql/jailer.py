@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -69,21 +70,13 @@ class Result(NamedTuple):
 class Prisoner:
     """One process, for one query at a time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, starting: Executor) -> None:
         self._limits = limits
         self._has: dict[str, int] = {}  # by name of a table, its serial there
         ours, theirs = socket.socketpair()
         with theirs:
             words = [str(theirs.fileno()), str(os.getpid()), str(limits.memory_bytes)]
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, *words],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**VARIABLES, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,
-            )
+            self._process = starting.submit(_start, words, theirs.fileno()).result()
         self._line = ours
         self.is_well = True
         try:
@@ -168,6 +161,18 @@ class Prisoner:
         self._line.close()
 
 
+def _start(words: list[str], descriptor: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", MODULE, *words],
+        pass_fds=[descriptor],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**VARIABLES, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+    )
+
+
 class Jailer:
     """Processes in reserve; as many queries at once as the limits allow."""
 
@@ -177,6 +182,9 @@ class Jailer:
         self._lock = threading.Lock()
         self._turns = threading.BoundedSemaphore(limits.at_once_max)
         self._closed = False
+        # The kernel ends a process with the thread that started it, not with its process. Who
+        # asks may be gone in a moment, so a thread of our own starts them.
+        self._starting = ThreadPoolExecutor(1, thread_name_prefix="holdfast-jailer")
 
     @contextmanager
     def prisoner(self) -> Iterator[Prisoner]:
@@ -187,7 +195,7 @@ class Jailer:
                 f"{time.monotonic() - waited:.0f} s: ask again"
             )
         try:
-            prisoner = self._take() or Prisoner(self._limits)
+            prisoner = self._take() or Prisoner(self._limits, self._starting)
             try:
                 yield prisoner
             except Exception:
@@ -223,3 +231,4 @@ class Jailer:
             free, self._free = self._free, []
         for prisoner in free:
             prisoner.close()
+        self._starting.shutdown()
