@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ from holdfast.runtime.untyped import connect_untyped
 from holdfast.view.sql import sheets
 from holdfast.view.sql.picture import Picture
 from holdfast.view.sql.queries import Queries
+from tests.runtime.semantics import until
 from tests.view.sql.fleets import Add, Counter, Visitor, counting
 
 
@@ -68,8 +68,7 @@ def test_agents_that_expire_are_gone(tmp_path: Path) -> None:
         picture = Picture(live.engine)
         live.send(Visitor, "v-1", Add())
         live.settle()
-        while kept(picture, "Visitor"):
-            time.sleep(0.02)
+        until(lambda: not kept(picture, "Visitor"), "it expires")
         assert kept(Picture(live.engine), "Visitor") == []
 
 

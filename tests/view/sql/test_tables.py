@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.runtime.untyped import UntypedLive, connect_untyped
 from holdfast.view.sql.limits import Limits
 from holdfast.view.sql.queries import Queries, answer
+from tests.runtime.semantics import ENGINES, engine_url, until
 from tests.view.sql.fleets import (
     EVENTS,
     Add,
@@ -22,6 +25,7 @@ from tests.view.sql.fleets import (
     Everything,
     Fail,
     Fill,
+    Mode,
     Tell,
     clashing,
     counting,
@@ -38,18 +42,30 @@ BUSY = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def live(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Live]:
-    url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'data'}"
+@pytest.fixture(params=["sqlite", "memory"], scope="module")
+def live(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Live]:
+    """A fleet with something of everything, which the tests leave as it is."""
+    with busy(engine_url(request.param, tmp_path_factory.mktemp("tables"))) as live:
+        yield live
+
+
+@contextmanager
+def busy(url: str) -> Iterator[Live]:
     with counting.open(url, partitions=3) as live:
         live.send_many(BUSY, source="test", first_seq=1)
-        while live.state(Counter, "c").mode.value != "rung":
-            time.sleep(0.01)
+        until(lambda: has_rung(live, "c"), "the timer")
         live.settle()
         yield live
 
 
-@pytest.fixture
+def has_rung(live: Live, key: str) -> bool:
+    state = live.state(Counter, key)
+    return state is not None and state.mode is Mode.RUNG
+
+
+@pytest.fixture(scope="module")
 def queries(live: Live) -> Iterator[Queries]:
     with Queries(live) as queries:
         yield queries
@@ -109,15 +125,17 @@ def test_actions(live: Live, queries: Queries) -> None:
     assert len(found) == 2
 
 
-def test_dead_letters(live: Live, queries: Queries) -> None:
-    sql = "SELECT id, agent, key, type, error, redriven FROM dead_letters"
-    (letter,) = live.dead_letters()
-    expected = [letter.id, "Counter", "b", "Fail", letter.error, False]
-    assert queries.answer(sql).rows == [expected]
-    live.redrive(letter.id)
-    live.settle()
-    rows = queries.answer("SELECT redriven FROM dead_letters ORDER BY stamp").rows
-    assert rows == [[True], [False]], "it failed again"
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dead_letters(engine: str, tmp_path: Path) -> None:
+    with busy(engine_url(engine, tmp_path)) as live, Queries(live) as queries:
+        sql = "SELECT id, agent, key, type, error, redriven FROM dead_letters"
+        (letter,) = live.dead_letters()
+        expected = [letter.id, "Counter", "b", "Fail", letter.error, False]
+        assert queries.answer(sql).rows == [expected]
+        live.redrive(letter.id)
+        live.settle()
+        rows = queries.answer("SELECT redriven FROM dead_letters ORDER BY stamp").rows
+        assert rows == [[True], [False]], "it failed again"
 
 
 def test_partitions(live: Live, queries: Queries) -> None:
@@ -267,8 +285,7 @@ def test_timers_stand_where_they_fired_though_the_log_is_cut(tmp_path: Path) -> 
             live.send(Counter, f"k-{i}", Arm(seconds=0.0))
             live.send_many([(Counter, "a", Add()) for _ in range(10)])
             live.settle()
-            while live.state(Counter, f"k-{i}").mode.value != "rung":
-                time.sleep(0.005)
+            until(partial(has_rung, live, f"k-{i}"), "the timer")
         sql = "SELECT position, fired, key, type, origin FROM events ORDER BY position, fired"
         with Queries(live) as queries:
             everything = queries.answer(sql).rows
