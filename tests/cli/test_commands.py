@@ -27,7 +27,7 @@ from tests.cli.commands import (
 )
 from tests.cli.fleets import DELIVERY
 
-LATER = ["query", "bench"]
+LATER = ["bench"]
 TIMERS = """
 from holdfast import Action, Agent, Context, Event, Fleet, on
 

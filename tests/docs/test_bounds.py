@@ -10,6 +10,7 @@ from pathlib import Path
 import holdfast
 from holdfast.engine.port import Limits
 from holdfast.engine.urls import parse
+from holdfast.view.sql.limits import Limits as QueryLimits
 from tests.docs.documents import ROOT, tables_of
 
 FIXED = {
@@ -66,6 +67,9 @@ FIXED = {
     "time an async function may block its event loop, seconds": "LOOP_SECONDS_MAX",
     "silence of the process of async functions, seconds": "SILENT_SECONDS_MAX",
     "time an async function has to end when it is cancelled, seconds": "CANCEL_SECONDS_MAX",
+    "size of a query, bytes": "SQL_BYTES_MAX",
+    "tables that one query names": "TABLES_PER_QUERY_MAX",
+    "expressions inside each other in a query": "NESTED_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
@@ -79,9 +83,12 @@ INNER = {
     "BODY_BYTES_MAX",
     "BUNDLE_BYTES_MAX",
     "BYTES_PER_READ_MAX",
+    "CHUNKS_MAX",
     "COMMITS_MAX",
     "DELTAS_MAX",
     "DELTA_BYTES_MAX",
+    "DESCRIPTORS_MAX",
+    "FILES_MAX",
     "SWEPT_DELTA_BYTES_MAX",
     "FRAMES_BYTES_MAX",
     "KEPT_BYTES_MAX",
@@ -101,6 +108,7 @@ INNER = {
     "INTERVAL_SECONDS_MAX",
     "NAME_BYTES_MAX",
     "OBJECT_BYTES_MAX",
+    "OVER_MAX",
     "MESSAGES_MAX",
     "MESSAGE_BYTES_MAX",
     "REASONS_MAX",
@@ -117,7 +125,7 @@ _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
 
 def constants() -> Iterator[tuple[str, object]]:
     """Every constant that a module of the lower layers defines by itself."""
-    for layer in ("model", "stepping", "engine", "blob", "runtime"):
+    for layer in ("model", "stepping", "engine", "blob", "runtime", "view"):
         package = importlib.import_module(f"holdfast.{layer}")
         for found in pkgutil.walk_packages(package.__path__, f"holdfast.{layer}."):
             module = importlib.import_module(found.name)
@@ -154,6 +162,12 @@ def test_every_fixed_bound_is_told_with_its_value() -> None:
     values = dict(constants())
     told = {bound: number(default) for bound, default, setting, _ in rows() if setting == "fixed"}
     assert told == {bound: values[name] for bound, name in FIXED.items()}
+
+
+def test_every_bound_of_queries_is_told_with_its_default() -> None:
+    of_queries = ("query --", "Limits of SQL")
+    told = [number(default) for _, default, setting, _ in rows() if setting.startswith(of_queries)]
+    assert sorted(told) == sorted(dataclasses.asdict(QueryLimits()).values())
 
 
 def test_every_bound_in_the_code_is_told() -> None:

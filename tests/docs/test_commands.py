@@ -107,7 +107,7 @@ def test_the_command_exists(command: str) -> None:
     [
         "make dinner",
         "holdfast dance",
-        "holdfast query Drone/d-1",
+        "holdfast bench Drone/d-1",
         "python dance.py",
         "holdfast state --louder Drone/d-1",
         "holdfast dead-letters burn 0.1",
@@ -158,11 +158,12 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
             assert result.returncode == 0, f"{words}: {result.stdout}{result.stderr}"
             outputs[words[0]] = result.stdout
     looking = {"state", "history", "actions", "doctor"}
-    assert set(outputs) == {"send", *looking, "replay", "snapshot", "export"}
+    assert set(outputs) == {"send", *looking, "query", "replay", "snapshot", "export"}
     assert "equal" in outputs["replay"]
     assert re.search(r"battery\s+9\.0", outputs["state"])
     assert "Battery percent=9.0" in outputs["history"]
     assert "Land" in outputs["actions"]
+    assert outputs["query"] == "landing\t1\n"
 
 
 VAN = """

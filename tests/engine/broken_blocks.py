@@ -1,14 +1,16 @@
 """Engines that are wrong about blocks, one thing each."""
 
-from collections.abc import Iterable, Sequence
-from typing import Self
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Self, cast
 
 from holdfast.engine.contents import HeldContents
 from holdfast.engine.memory import MemoryPartition
-from holdfast.engine.port import Claim, Images, Loaded
+from holdfast.engine.port import VIEW_SECONDS, Change, Claim, Images, Loaded, View
 from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import Commit, Record
 from tests.engine.broken import Lasting, Sound
+from tests.engine.served import instead
 
 
 class Blind(Sound):
@@ -71,6 +73,17 @@ class Demanding(Sound):
 
     def compact(self, claim: Claim, images: Images) -> None:
         super().compact(claim, lambda agent, buckets: images(agent, buckets) or ())
+
+
+class Partial(Sound):
+    """Says of all states that they are those that changed."""
+
+    def view(self, partition: int, wait_seconds: float = VIEW_SECONDS) -> MemoryPartition:
+        view = super().view(partition, wait_seconds)
+        return cast(MemoryPartition, instead(view, changes=partial(self._changes, view)))
+
+    def _changes(self, view: View, since: int) -> Iterator[Change]:
+        return (piece._replace(whole=False) for piece in view.changes(since))
 
 
 class Shrinking(Sound):

@@ -29,6 +29,7 @@ METHODS = {name: each for name, each in vars(View).items() if not name.startswit
 ARGUMENTS: dict[str, list[tuple[object, ...]]] = {
     "record": [("Drone", "d-1"), ("Drone", "nobody"), ("Tram", "d-1")],
     "records": [(), ("Drone",), ("Tram",), (None,)],
+    "changes": [(-1,), (0,), (2,), (4,)],
     "letter": [(1,), (2,), (99,)],
     "answer": [(3,), (4,)],
     "position_of": [(0,), (4,)],

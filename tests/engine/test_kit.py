@@ -153,6 +153,8 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken_blocks.Stale, "compaction_changes_nothing_that_can_be_seen", ()),
     (broken_blocks.Trusting, "images_of_an_older_claim_are_not_taken", ()),
     (broken_blocks.Demanding, "blocks_of_a_class_that_is_not_kept_in_columns_any_more", ()),
+    (broken_blocks.Partial, "who_follows_changes_knows_every_agent", ()),
+    (broken_blocks.Blind, "who_follows_changes_knows_every_agent", ()),
     (broken_blocks.Shrinking, "new_partitions_inherit_blocks", ()),
     (broken_blocks.Shrinking, "what_is_planted_has_the_agents_of_blocks", ()),
 ]

@@ -37,6 +37,7 @@ COMMANDS = {
     "state": Entry("holdfast.cli.reading:state", "Show the committed state of agents."),
     "history": Entry("holdfast.cli.reading:history", "Show the inputs of one agent."),
     "actions": Entry("holdfast.cli.reading:actions", "Show the actions the fleet has issued."),
+    "query": Entry("holdfast.cli.querying:query", "Ask in SQL what the fleet knows, now or then."),
     "dead-letters": Entry(
         "holdfast.cli.operating:dead_letters", "List, show and redrive events that failed."
     ),
@@ -74,7 +75,7 @@ COMMANDS = {
     ),
     "demo": Entry("holdfast.demo.command:demo", "A simulated fleet, a kill -9, an audit."),
 }
-LATER = ("query", "bench")
+LATER = ("bench",)
 
 
 class Commands(click.Group):

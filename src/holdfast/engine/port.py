@@ -152,6 +152,15 @@ def no_images(agent: str, buckets: set[int]) -> None:
     """For an owner that keeps nothing in columns."""
 
 
+class Change(NamedTuple):
+    """A piece of what `View.changes` gives."""
+
+    head: Head | None = None
+    whole: bool = False
+    record: Record | None = None
+    block: bytes = b""
+
+
 class View(Protocol):
     """Committed reads of one partition."""
 
@@ -163,6 +172,14 @@ class View(Protocol):
 
     def record(self, agent: str, key: str) -> Record | None: ...
     def records(self, agent: str | None = None) -> Iterator[Record]: ...
+    def changes(self, since: int) -> Iterator[Change]:
+        """The states as of one commit, whose head comes first: all, or what changed behind `since`.
+
+        That is the number of a commit, or -1. Which of the two it is, is the engine's choice, and
+        `whole` says it. What follows is to be applied in this order: a later image replaces an
+        earlier one, and a record without a state removes its agent. Blocks are encoded.
+        """
+
     def frames(self, first: int, most: int) -> list[StoredFrame]: ...  # as `read` gives them
     def journal(self, first: int, most: int) -> list[Journalled]: ...
     def commits(self, first: int, most: int) -> list[CommitNote]:

@@ -31,6 +31,7 @@ from holdfast.engine.kafka.questions import (
     unpack_error,
     unpack_text,
 )
+from holdfast.engine.port import Change
 from holdfast.errors import DiskFull
 from holdfast.stepping.commit import (
     Answer,
@@ -177,8 +178,14 @@ class RemoteView:
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         """Every agent, as of one commit. All of them are here when it returns."""
-        spooled = _Spooled()
-        self._ask(spooled.put, "records", agent)
+        return self._spooled("records", agent)
+
+    def changes(self, since: int) -> Iterator[Change]:
+        return self._spooled("changes", since)
+
+    def _spooled(self, method: str, *arguments: object) -> Iterator[Any]:
+        spooled = _Spooled(QUESTIONS[method].unpack)
+        self._ask(spooled.put, method, *arguments)
         return spooled
 
     # Inputs and outputs.
@@ -216,19 +223,20 @@ class RemoteView:
 
 
 class _Spooled:
-    """Records that came in chunks, packed until they are taken.
+    """Rows that came in chunks, packed until they are taken.
 
     So whoever takes them slowly holds no line and no thread of the owner, and needs little memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unpack: Callable[[bytes], list[Any]]) -> None:
+        self._unpack = unpack
         self._file = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 (with this object)
         self._end = self._read = 0
-        self._rows: Iterator[Record] = iter(())
+        self._rows: Iterator[Any] = iter(())
 
     def put(self, payload: msgspec.Raw) -> None:
         packed = bytes(payload)
-        QUESTIONS["records"].unpack(packed)  # now: later there is no way back to another owner
+        self._unpack(packed)  # now: later there is no way back to another owner
         try:
             self._file.write(_LENGTH.pack(len(packed)) + packed)
         except OSError as error:
@@ -238,19 +246,19 @@ class _Spooled:
             ) from None
         self._end = self._file.tell()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Any:
         while True:
-            for record in self._rows:
-                return record
+            for row in self._rows:
+                return row
             if self._read >= self._end:
                 self._file.close()
                 raise StopIteration
             self._file.seek(self._read)
             (length,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
-            self._rows = iter(QUESTIONS["records"].unpack(self._file.read(length)))
+            self._rows = iter(self._unpack(self._file.read(length)))
             self._read = self._file.tell()
 
     def __del__(self) -> None:

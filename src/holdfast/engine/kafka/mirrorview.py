@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.engine.kafka.following import Following
-from holdfast.engine.port import VIEW_SECONDS
+from holdfast.engine.port import VIEW_SECONDS, Change
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.stepping.commit import (
     Answer,
@@ -64,6 +64,9 @@ class MirrorView:
 
     def records(self, agent: str | None = None) -> Iterator[Record]:
         return self._now().records(agent)
+
+    def changes(self, since: int) -> Iterator[Change]:
+        return self._now().changes(since)
 
     def journal(self, first: int, most: int) -> list[Journalled]:
         return self._now().journal(first, most)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_origin
 import msgspec
 
 from holdfast import errors
-from holdfast.engine.port import View
+from holdfast.engine.port import Change, View
 from holdfast.errors import DamagedData, HoldfastError
 from holdfast.stepping.commit import (
     Answer,
@@ -104,6 +104,7 @@ QUESTIONS: dict[str, Question] = {
     "position_of": Question(tuple[int], int | None),
     "record": Question(tuple[str, str], Record | None),
     "records": Question(tuple[str | None], list[Record]),
+    "changes": Question(tuple[int], list[Change]),
     "frames": Question(tuple[int, int], list[StoredFrame], Paging(16_384, _run, by_event=True)),
     "journal": Question(tuple[int, int], list[Journalled], Paging(64, _run)),
     "commits": Question(tuple[int, int], list[CommitNote], Paging(4096, _note)),

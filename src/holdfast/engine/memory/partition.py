@@ -13,7 +13,7 @@ from typing import TypeVar
 from holdfast.engine import inheritance
 from holdfast.engine.admission import SourceRow
 from holdfast.engine.inheritance import Dedupe
-from holdfast.engine.port import Images
+from holdfast.engine.port import Change, Images
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
 from holdfast.stepping.blocks import BUCKETS, Block, records_in
@@ -135,6 +135,16 @@ class MemoryPartition:
     def records(self, agent: str | None = None) -> Iterator[Record]:
         with self.whole:
             return iter([r for r in self.settled().values() if agent in (None, r.agent)])
+
+    def changes(self, since: int) -> Iterator[Change]:
+        """All of them: they are at hand, and nobody has noted what changed when."""
+        with self.whole:
+            below = [Change(record=record) for record in self.states.values()]
+            above = [
+                Change(block=each.encoded) if isinstance(each, Block) else Change(record=each)
+                for each in self.layers()
+            ]
+            return iter([Change(head=self.committed, whole=True), *below, *above])
 
     def settled(self) -> dict[tuple[str, str], Record]:
         """All states, for whoever looks at agents: until then blocks lie as they came."""

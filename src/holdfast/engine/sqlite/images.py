@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import apsw
 
+from holdfast.engine.port import Change
 from holdfast.engine.sqlite.blocks import list_blocks, read_block
 from holdfast.engine.sqlite.checks import prove_absent, verified, verified_frame
 from holdfast.engine.sqlite.files import damaged
@@ -83,6 +84,17 @@ class Images:
         found.sort(key=lambda r: (r.agent, r.key))
         return found
 
+    def changes(self, since: int) -> Iterator[Change]:
+        """Compaction takes the oldest deltas first: none is missing where an older one is left."""
+        head = read_head(self._connection, self._path).head
+        ids = self._delta_ids()
+        later = [delta_id for delta_id in ids if delta_id > since]
+        kept = len(later) < len(ids) or len(later) == head.commits - since
+        whole = not (0 <= since <= head.commits and kept)
+        yield Change(head=head, whole=whole)
+        for each in self._everything() if whole else self._changes(later):
+            yield Change(block=each) if isinstance(each, bytes) else Change(record=each)
+
     def everything(self) -> Iterator[Record | Block]:
         """All there is, in the order of applying: later ones win, and gone ones remove."""
         return map(_decoded, self._everything())
@@ -90,7 +102,7 @@ class Images:
     def _everything(self) -> Iterator[Record | bytes]:
         yield from self._base_rows()
         yield from self._base_blocks()
-        yield from self._changes()
+        yield from self._changes(self._delta_ids())
 
     def _base_rows(self) -> Iterator[Record]:
         for row in self._connection.execute("SELECT * FROM base"):
@@ -100,9 +112,9 @@ class Images:
         for place in list_blocks(self._connection, self._path):
             yield read_block(self._connection, self._path, place)
 
-    def _changes(self) -> Iterator[Record | bytes]:
-        """What is in the deltas."""
-        for delta_id in self._delta_ids():
+    def _changes(self, delta_ids: Sequence[int]) -> Iterator[Record | bytes]:
+        """What is in these deltas."""
+        for delta_id in delta_ids:
             delta = self._delta(delta_id)
             if delta.keys:
                 yield from encoded_blocks(self._read_delta(delta_id))
@@ -110,7 +122,7 @@ class Images:
 
     def divided(self) -> tuple[list[Record], list[Block]]:
         """Every agent once: in a block of the base if it has not changed since, else as a row."""
-        changed = newest_of(map(_decoded, self._changes()))
+        changed = newest_of(map(_decoded, self._changes(self._delta_ids())))
         rows = {(r.agent, r.key): r for r in self._base_rows()} | changed
         blocks = []
         for block in map(Block.decode, self._base_blocks()):

@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from holdfast.engine.port import Change
 from holdfast.engine.sqlite.checks import (
     check_of,
     check_structure,
@@ -122,6 +123,14 @@ class SqliteView:
         with self._one_moment():
             self._check_structure_of("base")
             return iter(self._images.records(agent))
+
+    def changes(self, since: int) -> Iterator[Change]:
+        """From the deltas where all that came behind `since` are still there, else everything."""
+        with self._one_moment():
+            found = list(self._images.changes(since))
+            if found[0].whole:
+                self._check_structure_of("base")
+            return iter(found)
 
     def divided(self) -> tuple[list[Record], list[Block]]:
         """Every agent once, as of one commit: some in blocks, the others as rows."""

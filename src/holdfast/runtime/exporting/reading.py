@@ -15,7 +15,7 @@ from holdfast.errors import DamagedData, GiveUp
 from holdfast.model.schema import Schema
 from holdfast.runtime.exporting.payloads import Payloads, json_text
 from holdfast.runtime.exporting.target import Batch, Place
-from holdfast.stepping.commit import Issued, Journalled
+from holdfast.stepping.commit import Head, Issued, Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.issued import issued_in
@@ -74,8 +74,11 @@ def batches(table: str, slices: Iterator[Slice]) -> Iterator[tuple[Batch, Place]
 # ---------------------------------------------------------------- events
 
 
-def events(view: View, place: Place, payloads: Payloads, gaps: Gaps) -> Iterator[Slice]:
-    head = view.head()
+def events(
+    view: View, place: Place, payloads: Payloads, gaps: Gaps, head: Head | None = None
+) -> Iterator[Slice]:
+    """Up to a head, or to the present one."""
+    head = head or view.head()
     fired = Journal(view, place, head.journal_next, payloads, gaps)
     after = place
     for stored in frames(view, place, head.position, gaps):
@@ -238,14 +241,21 @@ def runs(
 
 
 def actions(
-    view: View, place: Place, fleet: str, payloads: Payloads, gaps: Gaps
+    view: View,
+    place: Place,
+    fleet: str,
+    payloads: Payloads,
+    gaps: Gaps,
+    head: Head | None = None,
 ) -> Iterator[Slice]:
-    end = view.head().actions_next
+    """Up to a head, or to the present one."""
+    end = (head or view.head()).actions_next
     after = place
     for run in runs(view.actions, "actions", place, place.position, end, gaps):
         start = max(after.position, run.first) - run.first  # retention may have cut some
-        after = place._replace(position=run.first + run.count, stamp=run.now)
-        yield Slice(_action_columns(run, place, fleet, payloads), start, run.count, after)
+        stop = min(run.count, end - run.first)
+        after = place._replace(position=run.first + stop, stamp=run.now)
+        yield Slice(_action_columns(run, place, fleet, payloads), start, stop, after)
     yield Slice({}, 0, 0, after._replace(position=end))
 
 

@@ -112,6 +112,16 @@ class Comparison:
         self._start = start.head
         self.outcome = Outcome(history.number, since=start.what)
 
+    @property
+    def replay(self) -> Replay:
+        """As far as `run` has come."""
+        return self._replay
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether every commit had the bytes that were committed; others may be the same states."""
+        return not self._suspects
+
     def run(self) -> Outcome:
         outcome = self.outcome
         for commit in self._history.run(self._replay, self._until):

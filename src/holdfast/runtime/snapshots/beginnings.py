@@ -87,6 +87,19 @@ def find_start(history: History, store: SnapshotStore | None, by: float = inf) -
     return None
 
 
+def latest_start(history: History, store: SnapshotStore | None, by: float) -> Start | None:
+    """The same with the newest snapshot from before that time, which leaves the least to fold."""
+    for manifest in reversed([] if store is None else list(_usable(history, store, by))):
+        assert store is not None
+        contents = StoredContents(store, manifest)
+        (part,) = (p for p in contents.partitions if p.facts.number == history.number)
+        try:
+            return start_of(contents, part, f"snapshot {manifest.name}")
+        except DamagedData:
+            continue  # an older one may be whole
+    return find_start(history, store, by)
+
+
 def is_begun(history: History, store: SnapshotStore | None, by: float) -> bool:
     """Whether a snapshot has the partition as it was at that time or before."""
     return store is not None and any(_usable(history, store, by))

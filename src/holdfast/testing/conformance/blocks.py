@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.engine.port import Engine, Images
+from holdfast.engine.port import Engine, Images, View
 from holdfast.stepping import fields
-from holdfast.stepping.blocks import Block, bucket_of, make_block, mask_of
+from holdfast.stepping.blocks import Block, bucket_of, make_block, mask_of, records_in
 from holdfast.stepping.commit import Record
 from holdfast.stepping.frame import Column, opaque
 from holdfast.testing.conformance.promises import promise
@@ -78,6 +78,28 @@ class Keeper:
         owner.commit([*rows, leaves], blocks=[block_of(in_block)])
 
 
+class Follower:
+    """A reader that keeps what it has read, and asks for what came since."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, Record] = {}
+        self.commits = -1
+
+    def look(self, view: View) -> None:
+        head, *pieces = view.changes(self.commits)
+        assert head.head is not None
+        if head.whole:
+            self.states.clear()
+        for piece in pieces:
+            if piece.block:
+                self.states |= {r.key: r for r in records_in(Block.decode(piece.block))}
+            elif piece.record is not None and piece.record.gone:
+                self.states.pop(piece.record.key, None)
+            elif piece.record is not None:
+                self.states[piece.record.key] = piece.record
+        self.commits = head.head.commits
+
+
 class BlockConformance(Workbench):
     def _busy(self, engine: Engine, keeper: Keeper, images: Images) -> Owner:
         owner = Owner.of(engine)
@@ -91,6 +113,44 @@ class BlockConformance(Workbench):
         assert sorted(view.records()) == sorted(keeper.records.values())
         for key in KEYS:
             assert view.record("Drone", key) == keeper.records.get(key)
+
+    @promise(
+        "A piece of what `View.changes` gives",
+        "The states as of one commit, whose head comes first: all, or what changed behind `since`",
+        "That is the number of a commit, or -1",
+        "Which of the two it is, is the engine's choice, and `whole` says it",
+        "What follows is to be applied in this order: a later image replaces an earlier one, and a "
+        "record without a state removes its agent",
+        "Blocks are encoded",
+    )
+    def test_who_follows_changes_knows_every_agent(self) -> None:
+        """Readers that look after every commit, now and then, and once."""
+        engine, keeper = self.engine(), Keeper()
+        owner = Owner.of(engine)
+        owner.images = keeper.images
+        followers = {every: Follower() for every in (1, 7, 190)}
+        for round in range(1, ROUNDS):
+            keeper.commit(owner, round)
+            for every, follower in followers.items():
+                if round % every == 0:
+                    follower.look(engine.view(0))
+                    assert follower.states == keeper.records
+                    assert follower.commits == engine.view(0).head().commits
+        late = Follower()
+        late.look(engine.view(0))
+        assert late.states == keeper.records
+
+    def test_changes_are_those_of_one_commit(self) -> None:
+        engine = self.engine()
+        owner = Owner.of(engine)
+        owner.commit([record(f"d-{i:04}", "old") for i in range(1000)])
+        reading = engine.view(0).changes(-1)
+        found = [next(reading)]
+        owner.commit([record(f"d-{i:04}", "new", 2) for i in range(1000)])
+        found += reading
+        assert found[0].head is not None
+        assert found[0].head.commits == engine.view(0).head().commits - 1
+        assert {each.record.version for each in found[1:] if each.record} == {1}
 
     def test_agents_in_a_block_are_read_like_others(self) -> None:
         engine = self.engine()

@@ -1,0 +1,36 @@
+"""What tables and columns are called. SQL does not tell capital letters from small ones, we do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.model.schema import Schema
+from holdfast.runtime.exporting.columns import Column, columns_of
+
+TABLES = ("events", "actions", "dead_letters", "partitions")  # beside one for each class of agents
+OWN = ("key", "version", "updated")  # columns of every class
+
+
+def table_names(agents: Iterable[str]) -> dict[str, str]:
+    """By table the class it holds: its name in lower case; one that is taken gets a `_` behind."""
+    found: dict[str, str] = {}
+    for agent in sorted(agents):
+        found[_free(agent.lower(), {*found, *TABLES})] = agent
+    return found
+
+
+def class_columns(versions: Sequence[Schema]) -> list[Column]:
+    """A column per field of any version; one whose name is taken gets a `_` behind."""
+    used = set(OWN)
+    columns = []
+    for column in columns_of(versions, ()):
+        name = _free(column.field, used)
+        used.add(name.lower())
+        columns.append(column._replace(name=name))
+    return columns
+
+
+def _free(name: str, used: set[str]) -> str:
+    while name.lower() in used:
+        name += "_"
+    return name
