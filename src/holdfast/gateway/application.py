@@ -22,6 +22,7 @@ from holdfast.gateway.guarding import Guard
 from holdfast.gateway.patience import Patience
 from holdfast.gateway.posts import PostRoutes
 from holdfast.gateway.problems import Problem
+from holdfast.gateway.querying import QueryRoutes
 from holdfast.gateway.reading import Reader
 from holdfast.gateway.remote import RemoteRoutes
 from holdfast.gateway.settings import Settings
@@ -35,6 +36,7 @@ class Gateway:
         bounds = settings.bounds
         self._crews = Crews()
         reader = Reader(live, settings)
+        self._queries = QueryRoutes(live, reader, self._crews, settings)
         self.hub = Hub(live, self._crews.reads, bounds)
         tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
@@ -44,6 +46,7 @@ class Gateway:
                 *AgentRoutes(reader, self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
                 *ActionRoutes(live, reader, self._crews, bounds).routes(),
+                *self._queries.routes(),
                 *RemoteRoutes(live, self._crews, bounds).routes(),
             ],
             middleware=[
@@ -63,3 +66,4 @@ class Gateway:
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         yield
         self._crews.close()
+        self._queries.close()

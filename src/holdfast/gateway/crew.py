@@ -50,9 +50,10 @@ class Crews:
     def __init__(self) -> None:
         self.sends = Crew("send", 16, 2_000)
         self.reads = Crew("read", 8, 1_000)
-        self.slow = Crew("slow", 4, 100)  # histories, queries, the past
+        self.slow = Crew("slow", 4, 100)  # histories, the past
+        self.queries = Crew("query", 4, 20)
         self.asks = Crew("ask", 64, 0)
 
     def close(self) -> None:
-        for crew in (self.sends, self.reads, self.slow, self.asks):
+        for crew in (self.sends, self.reads, self.slow, self.queries, self.asks):
             crew.close()

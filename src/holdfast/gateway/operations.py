@@ -354,4 +354,23 @@ OPERATIONS = (
         (),
         "why",
     ),
+    Operation(
+        "query",
+        "POST",
+        "/query",
+        "One SELECT over what is committed.",
+        Answer(
+            "The rows, and by partition the position they are of.",
+            {
+                "columns": _LIST,
+                "rows": {"type": "array", "items": {"type": "array"}},
+                "positions": {"type": "object"},
+                "truncated": {"type": "boolean"},
+                "notes": {"type": "array", "items": _TEXT},
+            },
+        ),
+        {**_BODY, 422: "The SQL cannot be asked, or needs too much."},
+        (),
+        "query",
+    ),
 )

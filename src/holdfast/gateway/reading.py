@@ -42,14 +42,14 @@ class Reader:
         if receipt is not None:
             self._live.wait_for(receipt, timeout=timeout)
         found = self._live.state(
-            agent, key, at=at, fleet=self._code, snapshots=self._settings.snapshots
+            agent, key, at=at, fleet=self.code, snapshots=self._settings.snapshots
         )
         if found is None:
             then = " then" if at is not None else ""
             raise Missing(f"{agent}/{key} has no state{then}: no event has changed it yet")
         return found
 
-    def _code(self) -> FleetModel:
+    def code(self) -> FleetModel:
         if self._settings.fleet is None:
             raise UsageError(
                 "the agent has changed since then, and this gateway has no code to fold its past "

@@ -1,0 +1,69 @@
+"""Goal: SQL over HTTP answers from what is committed, and what cannot be asked harms nobody."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.gateway.settings import Settings
+from tests.gateway.served import Served, refused, served
+from tests.gateway.yard import Cart, Moved
+
+YARD = str(Path(__file__).with_name("yard.py"))
+
+
+def test_a_query_counts_what_is_committed(yard: Served) -> None:
+    yard.live.send_many([(Cart, f"q-{n}", Moved(x=float(n), y=1.0)) for n in range(20)])
+    yard.live.settle()
+    sql = "SELECT mode, count(*) AS carts, max(x) FROM cart WHERE key LIKE 'q-%' GROUP BY mode"
+    found = yard.client.post("/query", {"sql": sql}).json()
+    assert found["rows"] == [["moving", 20, 19.0]]
+    assert [column["name"] for column in found["columns"]] == ["mode", "carts", "max(x)"]
+    positions = {str(n): p.folded for n, p in yard.live.positions().items()}
+    assert found["positions"] == positions
+    yard.live.send(Cart, "q-20", Moved(x=99.0, y=1.0))
+    yard.live.settle()
+    assert yard.client.post("/query", {"sql": sql}).json()["rows"] == [["moving", 21, 99.0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "part"),
+    [
+        ({"sql": "DROP TABLE cart"}, 422, "SELECT"),
+        ({"sql": "SELECT * FROM boat"}, 422, "boat"),
+        ({"sql": "SELECT * FROM read_csv('/etc/passwd')"}, 422, ""),
+        ({"sql": "SELEC 1"}, 422, ""),
+        ({"sql": 7}, 400, "Expected `str`"),
+        ({"query": "SELECT 1"}, 400, "unknown field `query`"),
+        ({"sql": "SELECT 1", "at": "yesterday"}, 422, "yesterday"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(yard: Served, body: object, status: int, part: str) -> None:
+    refused(yard.client.post("/query", body), status, part)
+
+
+def test_a_query_that_never_ends_is_ended_and_the_fleet_goes_on(yard: Served) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
+    heard = yard.client.post("/query", {"sql": endless})
+    assert heard.status in (422, 504), heard
+    sent = {"agent": "Cart", "key": "after", "type": "Moved", "data": {"x": 1.0, "y": 1.0}}
+    assert yard.client.events(sent).status == 200
+    assert yard.client.post("/query", {"sql": "SELECT 1"}).json()["rows"] == [[1]]
+
+
+def test_the_past_can_be_asked_where_the_gateway_has_the_code(tmp_path: Path) -> None:
+    with served(tmp_path, Settings(fleet=f"{YARD}:fleet")) as yard:
+        yard.live.send(Cart, "p-1", Moved(x=1.0, y=1.0))
+        yard.live.settle()
+        then = time.time()
+        time.sleep(0.05)
+        yard.live.send(Cart, "p-1", Moved(x=2.0, y=1.0))
+        yard.live.settle()
+        ask = {"sql": "SELECT x FROM cart"}
+        assert yard.client.post("/query", ask).json()["rows"] == [[2.0]]
+        past = yard.client.post("/query", {**ask, "at": str(then)})
+        assert past.status == 200, json.dumps(past.json())
+        assert past.json()["rows"] == [[1.0]]
