@@ -14,10 +14,12 @@ import pytest
 
 from holdfast import Agent, Context, Fleet, Live, on
 from holdfast.engine.port import Change, Engine
+from holdfast.errors import Busy
 from holdfast.runtime.handle import Handle
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.untyped import connect_untyped
 from holdfast.view.sql import sheets
+from holdfast.view.sql.limits import Limits
 from holdfast.view.sql.picture import Picture
 from holdfast.view.sql.queries import Queries
 from tests.runtime.semantics import until
@@ -182,6 +184,13 @@ def test_after_a_rescaling(tmp_path: Path) -> None:
             assert sorted(found.positions) == [2, 3, 4]
             logs = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM actions)"
             assert queries.answer(logs).rows == [[51, 50]], "of retired partitions too"
+
+
+def test_who_waits_for_another_refresh_is_told(tmp_path: Path) -> None:
+    with counting.open("memory:") as live, Queries(live, Limits(wait_seconds=0.1)) as queries:
+        with queries._refreshing, pytest.raises(Busy, match="being read for another query"):
+            queries.answer("SELECT count(*) FROM counter")
+        assert queries.answer("SELECT count(*) FROM counter").rows == [[0]]
 
 
 # Under load.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from holdfast.errors import UsageError
+from holdfast.errors import Busy, UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.exporting.target import Kind
 from holdfast.runtime.handle import Handle
@@ -87,7 +88,7 @@ class Queries:
             raise UsageError(f"a query has at most {SQL_BYTES_MAX:,} bytes")
         with self._jailer.prisoner() as prisoner:
             references = prisoner.parse(sql)
-        with self._refreshing:
+        with self._turn():
             tables = table_names(self._picture.agents())
             complaint = unknown(references, [*tables, *TABLES])
             if complaint is not None:
@@ -105,7 +106,7 @@ class Queries:
 
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """Every table there is, with names and types of its columns."""
-        with self._refreshing:
+        with self._turn():
             names = table_names(self._picture.agents())
             classes = {table: self._picture.of(agent) for table, agent in names.items()}
         own = list(zip(OWN, ("text", "int", "moment"), strict=True))
@@ -119,6 +120,17 @@ class Queries:
             table: [(name, _type_name(form)) for name, form in columns]
             for table, columns in forms.items()
         }
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One refresh at a time; an owner that does not answer must not gather all who ask."""
+        seconds = self.limits.wait_seconds
+        if not self._refreshing.acquire(timeout=seconds):
+            raise Busy(f"tables are being read for another query for {seconds:g} s: ask again")
+        try:
+            yield
+        finally:
+            self._refreshing.release()
 
     # Now.
 
