@@ -78,6 +78,10 @@ def test_the_life_of_an_action(tmp_path: Path) -> None:
         issued = run("override", "Drone/d-1", "Land", "--why", "fire", "--by", "tower").strip()
         assert issued == "delivery/Drone/d-1/3/0"
         assert "override by tower: fire" in " ".join(run("actions").split())
+        run("export", "events", "--to", f"ndjson:{tmp_path / 'events.ndjson'}")
+        exported = (tmp_path / "events.ndjson").read_text()
+        for words in (f'["acknowledge","{ID}","d-1",""]', '["override","fire","tower",'):
+            assert words in exported.replace("\\", "").replace(", ", ","), exported
 
 
 def test_a_ground_stop_is_seen_everywhere(tmp_path: Path) -> None:
