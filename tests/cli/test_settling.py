@@ -47,7 +47,7 @@ def test_a_wrong_command(place: Path, words: list[str], parts: list[str]) -> Non
 
 
 def test_the_life_of_an_action(tmp_path: Path) -> None:
-    (tmp_path / "fleet.py").write_text(DELIVERY)
+    (tmp_path / "fleet.py").write_text(DELIVERY.replace("expires=5.0", "expires=3600.0"))
 
     def run(*words: str, code: int = 0) -> str:
         done = holdfast_here(*words, "--data", "data", cwd=tmp_path, code=code)
