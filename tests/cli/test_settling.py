@@ -47,7 +47,7 @@ def test_a_wrong_command(place: Path, words: list[str], parts: list[str]) -> Non
 
 
 def test_the_life_of_an_action(tmp_path: Path) -> None:
-    (tmp_path / "fleet.py").write_text(DELIVERY)
+    (tmp_path / "fleet.py").write_text(DELIVERY.replace("expires=5.0", "expires=3600.0"))
 
     def run(*words: str, code: int = 0) -> str:
         done = holdfast_here(*words, "--data", "data", cwd=tmp_path, code=code)
@@ -78,6 +78,10 @@ def test_the_life_of_an_action(tmp_path: Path) -> None:
         issued = run("override", "Drone/d-1", "Land", "--why", "fire", "--by", "tower").strip()
         assert issued == "delivery/Drone/d-1/3/0"
         assert "override by tower: fire" in " ".join(run("actions").split())
+        run("export", "events", "--to", f"ndjson:{tmp_path / 'events.ndjson'}")
+        exported = (tmp_path / "events.ndjson").read_text()
+        for words in (f'["acknowledge","{ID}","d-1",""]', '["override","fire","tower",'):
+            assert words in exported.replace("\\", "").replace(", ", ","), exported
 
 
 def test_a_ground_stop_is_seen_everywhere(tmp_path: Path) -> None:

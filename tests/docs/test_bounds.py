@@ -116,7 +116,6 @@ INNER = {
     "READERS_MAX",
     "WAIT_SECONDS_MAX",
     "STRETCH_MAX",
-    "_DIGITS_MAX",
     "_RAW_BYTES_MAX",
     "_ROUTES_MAX",
 }

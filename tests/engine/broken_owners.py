@@ -106,6 +106,15 @@ class Laconic(Sound):
         part.decided = _OneEach(part.decided.all())
 
 
+class Lifting(Sound):
+    """New partitions do not know that the fleet is stopped."""
+
+    def rescale(self, claims: Sequence[Claim], partitions: int) -> None:
+        super().rescale(claims, partitions)
+        for part in self._partitions:
+            part.committed = part.committed._replace(ground_stop="")
+
+
 class Overlapping(Sound):
     """Gives the same epoch to two who claim at once."""
 

@@ -103,6 +103,7 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken_owners.Tidy, "notes_stay_as_long_as_the_journal", ()),
     (broken_owners.Forgiving, "what_became_of_actions_is_remembered", ()),
     (broken_owners.Forgiving, "new_partitions_know_what_became_of_actions", ()),
+    (broken_owners.Lifting, "new_partitions_stay_under_a_ground_stop", ()),
     (broken_owners.Laconic, "what_became_of_one_action_is_found_by_its_id", ()),
     (broken_owners.Overlapping, "of_two_who_claim_at_once_one_can_commit", ()),
     (broken_owners.Timeless, "older_code_may_not_fold_where_newer_code_did", ()),

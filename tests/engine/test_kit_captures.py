@@ -138,7 +138,7 @@ TRAFFIC = "test_a_cut_under_traffic_loses_and_doubles_nothing"
         (held(held_outbox=[]), GOES_ON),
         (held(held_letters=[]), GOES_ON),
         (held(held_calls=[]), GOES_ON),
-        (held(held_undone=[]), GOES_ON),
+        (held(held_fates=[]), GOES_ON),
         (held(held_records=[]), GOES_ON),
         (held(held_frames=[]), GOES_ON),
     ],

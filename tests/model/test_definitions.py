@@ -235,6 +235,12 @@ MISTAKES = [
         1,
         ("Stop has expires=0", "above 0"),
     ),
+    Mistake(
+        "ground stop",
+        "class Stop(Action, during_ground_stop=1):\n    pass\n",
+        1,
+        ("Stop has during_ground_stop=1", "give True"),
+    ),
     Mistake("expires text", "class Stop(Action, expires='5'):\n    pass\n", 1, ("expires='5'",)),
     Mistake("expires true", "class Stop(Action, expires=True):\n    pass\n", 1, ("expires=True",)),
     Mistake(

@@ -21,6 +21,8 @@ from holdfast.runtime.live import Live
 from holdfast.runtime.world import World as Surroundings
 from tests.runtime.semantics import World
 
+FLIES = 1_000.0  # seconds; longer than any test may take
+
 
 class Order(Event):
     item: str = "box"
@@ -31,7 +33,7 @@ class Poison(Event):
     pass
 
 
-class Fly(Action, expires=10.0):
+class Fly(Action, expires=FLIES):
     item: str
 
 

@@ -20,6 +20,7 @@ from holdfast.runtime.replaying.running import compare, partitions
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.snapshots.backing import Request, restore_to, ship_once
 from holdfast.runtime.snapshots.forwarding import Point
+from holdfast.testing.rerunning import Rerun
 from tests.runtime.couriers import Buoy, Courier, Drop, Order, fleet
 from tests.runtime.forking.recordings import differences
 from tests.runtime.snapshots.convoy import create, store_at
@@ -157,3 +158,27 @@ def test_kill_9_loses_no_acknowledgement_and_tells_nobody_twice(tmp_path: Path) 
             assert len(done) == len(ids), "each was told once"
             assert sorted(told) == sorted([*ids, *ids])
             assert again.actions(pending=True) == []
+
+
+def test_one_agent_alone_is_folded_again_to_what_is_committed(tmp_path: Path) -> None:
+    """`holdfast debug` and `state --at`, which know of no other agent."""
+    with fleet.open(f"sqlite:{tmp_path / 'data'}", partitions=1) as live:
+        begin(live)
+        go_on(live)
+        live.ground_stop("fog", by="tower")
+        live.send(Courier, "c-2", Order())
+        live.settle()
+        live.lift_ground_stop("clear", by="tower")
+        engine = live._engine
+        for key in ("c-1", "c-2"):
+            alone = Rerun(fleet, engine, "Courier", key)
+            for number in range(1, len(alone.entries) + 1):
+                assert alone.fold(number) is not None, alone.entries[number - 1]
+            assert alone.record is not None
+            assert alone.committed is not None
+            assert (alone.record.state, alone.record.version) == (
+                alone.committed.state,
+                alone.committed.version,
+            )
+            now = engine.view(0).head().now
+            assert live.state(Courier, key, at=now) == live.state(Courier, key)

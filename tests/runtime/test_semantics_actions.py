@@ -10,7 +10,18 @@ import pytest
 
 from holdfast import Live, UsageError
 from holdfast.runtime.replaying.running import compare
-from tests.runtime.couriers import Buoy, Courier, Drop, Fly, Land, Order, Poison, fleet, handle
+from tests.runtime.couriers import (
+    FLIES,
+    Buoy,
+    Courier,
+    Drop,
+    Fly,
+    Land,
+    Order,
+    Poison,
+    fleet,
+    handle,
+)
 from tests.runtime.semantics import ENGINES, World, opened
 
 DROP, FLY = "harbour/Courier/c-1/1/0", "harbour/Courier/c-1/1/1"
@@ -47,7 +58,7 @@ def test_an_acknowledgement_is_recorded_and_told_once(world: World, live: Live) 
     life = live.action(FLY)
     assert (life.status, life.name, life.by, life.late) == ("acknowledged", "Fly", "d-1", False)
     assert (life.at("delivered"), life.at("acknowledged")) == (1_000_000.0, 1_000_000.0)
-    world.pass_time(100.0)
+    world.pass_time(2 * FLIES)
     assert heard(live) == ["Fly by d-1"], "it has not expired"
 
 
@@ -102,14 +113,14 @@ def test_an_agent_without_a_handler_is_not_touched(world: World, live: Live) -> 
     world.run()
     before = world.engine.view(0).record("Buoy", "b-1")
     live.acknowledge("harbour/Buoy/b-1/1/0")
-    world.pass_time(100.0)
+    world.pass_time(2 * FLIES)
     assert world.engine.view(0).record("Buoy", "b-1") == before
     assert live.dead_letters() == []
     assert live.action("harbour/Buoy/b-1/1/0").status == "acknowledged"
 
 
 def test_it_expires_once_unless_it_was_acknowledged(world: World, live: Live) -> None:
-    world.pass_time(9.9)
+    world.pass_time(FLIES - 0.1)
     assert heard(live) == []
     world.pass_time(0.2)
     assert heard(live) == ["Fly expired"]
@@ -124,7 +135,7 @@ def test_it_expires_once_unless_it_was_acknowledged(world: World, live: Live) ->
 def test_it_is_late_where_nobody_waited_for_it(world: World, live: Live) -> None:
     live.send(Buoy, "b-1", Order())
     world.run()
-    world.clock.pass_time(11.0)
+    world.clock.pass_time(FLIES + 1.0)
     assert live.action("harbour/Buoy/b-1/1/0").status == "expired"
     live.acknowledge("harbour/Buoy/b-1/1/0")
     assert live.action("harbour/Buoy/b-1/1/0").late
@@ -175,7 +186,7 @@ def test_pending_are_those_to_be_done_urgent_ones_first(world: World, live: Live
     others = live.actions(pending=True, after=again.cursor)
     assert sorted(x.id for x in [*first, *again, *others]) == sorted(x.id for x in rest)
     assert live.actions(pending=True, after=others.cursor) == []
-    world.clock.pass_time(10.0)
+    world.clock.pass_time(FLIES)
     assert [type(each.action) for each in live.actions(pending=True)] == [Drop]
     assert len(live.actions()) == 6, "all of them are the audit trail"
     stands = {each.id: str(each.status) for each in live.actions(status=True)}
@@ -206,6 +217,6 @@ def test_after_a_restart_it_stands(tmp_path: Path) -> None:
         live = handle(world)
         with pytest.raises(UsageError, match="was acknowledged before"):
             live.fail(DROP, "no")
-        world.pass_time(11.0)
+        world.pass_time(FLIES + 1.0)
         assert heard(live) == ["Drop by ", "Fly expired"]
         assert live.action(FLY).status == "expired"

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import UsageError
 from holdfast.testing.harness import Harness
-from tests.runtime.couriers import Buoy, Courier, Drop, Land, Order
+from tests.runtime.couriers import FLIES, Buoy, Courier, Drop, Land, Order
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def test_what_becomes_of_actions(harness: Harness) -> None:
     harness.acknowledge(drop)
     harness.acknowledge(drop)
     harness.fail_action(fly.id, "no wind")
-    harness.advance(20.0)
+    harness.advance(2 * FLIES)
     harness.expect(Courier, "c-1", heard=["Drop by a test", "Fly failed: no wind"])
     harness.verify()
 
 
 def test_what_expires(harness: Harness) -> None:
     harness.send(Courier, "c-1", Order())
-    harness.advance(11.0)
+    harness.advance(FLIES + 1.0)
     harness.acknowledge(harness.issued[1])
     harness.expect(Courier, "c-1", heard=["Fly expired", "Fly by a test late"])
     harness.verify()

@@ -10,8 +10,8 @@ from holdfast.errors import UsageError
 from holdfast.runtime.issued import find_action, key_of
 from holdfast.runtime.reading import ActionPage, IssuedAction, Reading, partitions_of
 from holdfast.stepping.commit import Fate
+from holdfast.stepping.issued import IssuedRow
 
-LOOKED_AT_MAX = 100_000  # actions that one page of pending ones passes over
 # Of several things that became of an action, the first of these says how it stands.
 _STATUSES = ("compensated", "acknowledged", "failed", "withheld", "expired", "delivered")
 _URGENCY = {"urgent": 0, "normal": 1, "low": 2}
@@ -101,19 +101,20 @@ class Lives:
 
     def pending(self, after: str | None, most: int, now: float) -> ActionPage:
         """Those that are still to be carried out, the urgent ones of a page first."""
-        found = ActionPage()
-        found.cursor = after or ""
-        looked = 0
-        while len(found) < most and looked < LOOKED_AT_MAX:
-            page = self._reading.actions(found.cursor or None, most - len(found))
-            found.cursor = page.cursor
-            looked += len(page)
-            if not page:
-                break
-            settled = self.with_status(page, now)
-            found += [each for each in settled if each.status in ("issued", "delivered")]
-        found.sort(key=lambda each: _URGENCY.get(each.priority, 1))
-        return found
+
+        def pick(rows: list[IssuedRow]) -> list[tuple[int, str | None]]:
+            fresh = [
+                i
+                for i, row in enumerate(rows)
+                if (expires_at := self._reading.expires_at(row)) is None or now < expires_at
+            ]
+            known = self.fates_of([rows[i].id for i in fresh])
+            stands = [(i, status_of(known[rows[i].id], None, now)) for i in fresh]
+            return [(i, status) for i, status in stands if status in ("issued", "delivered")]
+
+        page = self._reading.actions(after, most, pick)
+        page.sort(key=lambda each: _URGENCY.get(each.priority, 1))
+        return page
 
     def withheld(self) -> list[Fate]:
         """Actions that a ground stop has held back, as long as they are remembered."""

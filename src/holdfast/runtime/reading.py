@@ -24,6 +24,7 @@ from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.script import read_firings
 
 ACTIONS_PER_PAGE = 10_000
+LOOKED_AT_MAX = 100_000  # actions that one page of pending ones passes over
 _FRAMES_AT_ONCE = 256
 _EVENTS_AT_ONCE = 65_536
 
@@ -137,6 +138,14 @@ class Rang(NamedTuple):
     event: tuple[int, bytes] | None  # schema, row
 
 
+# Which rows of a frame of actions are wanted, each with how it stands, where that was looked up.
+Pick = Callable[[list[IssuedRow]], list[tuple[int, str | None]]]
+
+
+def all_of(rows: list[IssuedRow]) -> list[tuple[int, str | None]]:
+    return [(i, None) for i in range(len(rows))]
+
+
 class Reading:
     def __init__(self, engine: Engine, instance: Instance) -> None:
         self._engine = engine
@@ -155,23 +164,28 @@ class Reading:
 
     # Actions.
 
-    def actions(self, after: str | None, most: int) -> ActionPage:
+    def actions(self, after: str | None, most: int, pick: Pick = all_of) -> ActionPage:
         """From retired partitions too, the oldest first: a cursor stays good over a rescaling."""
         starts = _read_cursor(after, self._ends())
         page = ActionPage()
+        looked = 0
         for number in range(len(starts)):
             view = self._engine.view(number)
-            while len(page) < most:
+            while len(page) < most and looked < LOOKED_AT_MAX:
                 batch = view.actions(starts[number], _FRAMES_AT_ONCE)
                 if not batch:
                     break
                 for issued in batch:
                     start = max(starts[number], issued.first)  # retention may have cut some
-                    found = self._actions_of(Frame.decode(issued.frame))[start - issued.first :]
-                    taken = found[: most - len(page)]
-                    page += taken
-                    starts[number] = start + len(taken)
-                    if len(page) >= most:
+                    rows = list(issued_in(self._fleet, Frame.decode(issued.frame)))
+                    rows = rows[start - issued.first :]
+                    picked = pick(rows)
+                    taken = picked[: most - len(page)]
+                    page += [self.issued(rows[i], status) for i, status in taken]
+                    passed = len(rows) if len(taken) == len(picked) else taken[-1][0] + 1
+                    starts[number] = start + passed
+                    looked += 0 if pick is all_of else passed
+                    if len(page) >= most or looked >= LOOKED_AT_MAX:
                         break
         page.cursor = _write_cursor(starts)
         return page
@@ -187,10 +201,7 @@ class Reading:
         starts = [n for n, slots in self._engine.catalog.retired.items() if slots.start == 0]
         return sorted({*starts, layout.first, layout.numbers.stop} - {0})
 
-    def _actions_of(self, frame: Frame) -> list[IssuedAction]:
-        return [self.issued(one) for one in issued_in(self._fleet, frame)]
-
-    def issued(self, one: IssuedRow) -> IssuedAction:
+    def issued(self, one: IssuedRow, status: str | None = None) -> IssuedAction:
         expires, priority = self._options(one.schema)
         return IssuedAction(
             agent=one.agent,
@@ -203,7 +214,12 @@ class Reading:
             undoes=one.undoes or None,
             why=one.why or None,
             by=one.by or None,
+            status=status,
         )
+
+    def expires_at(self, one: IssuedRow) -> float | None:
+        expires, _ = self._options(one.schema)
+        return None if expires is None else one.now + expires
 
     @staticmethod
     def name_of(issued: IssuedAction) -> str:

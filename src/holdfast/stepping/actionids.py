@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from holdfast.model.keys import is_key
-
-_DIGITS_MAX = 18
+_NAME = r"([A-Za-z0-9][A-Za-z0-9._:-]{0,127})"  # as keys are: see model/keys.py
+_NUMBER = r"(0|[1-9][0-9]{0,17})"  # as we write it: another spelling would be another id
+_matches = re.compile(rf"{_NAME}/(\w{{1,128}})/{_NAME}/{_NUMBER}/{_NUMBER}((?:/undo)*)").fullmatch
 _UNDO = "/undo"
 
 
@@ -32,21 +33,9 @@ def undo_id(action_id: str) -> str:
 
 
 def read_action_id(text: str) -> ActionName | None:
-    """FLEET/AGENT/KEY/VERSION/INDEX, or that and /undo; None for anything else."""
-    plain = text
-    while plain.endswith(_UNDO):
-        plain = plain.removesuffix(_UNDO)
-    parts = plain.split("/")
-    if len(parts) != 5 or not all(map(is_key, parts[:3])):
+    """FLEET/AGENT/KEY/VERSION/NUMBER, or that and /undo; None for anything else."""
+    found = _matches(text)
+    if found is None:
         return None
-    if not all(_is_number(part) for part in parts[3:]):
-        return None
-    fleet, agent, key, version, number = parts
-    return ActionName(fleet, agent, key, int(version), int(number), plain != text)
-
-
-def _is_number(text: str) -> bool:
-    """As we write it: another spelling would be another id."""
-    return (
-        text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and str(int(text)) == text
-    )
+    fleet, agent, key, version, number, undoes = found.groups()
+    return ActionName(fleet, agent, key, int(version), int(number), bool(undoes))

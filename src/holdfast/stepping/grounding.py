@@ -68,12 +68,14 @@ def take(fold: CarefulFold, command: list[object]) -> bool:
         _stand(fold, before)
     assert before is not None
     if not stepper.scripted:
-        for cell in _next_to_tell(fold, before, fold.fired_max - len(fold.fired)):
+        room = fold.fired_max - len(fold.fired)
+        next_ones = _next_to_tell(fold, before, room)
+        for cell in next_ones:
             tell(fold, cell, _event(before))
             before = before._replace(told=(cell.agent_name, cell.key))
         _stand(fold, before)
-        if len(fold.fired) >= fold.fired_max or _next_to_tell(fold, before, 1):
-            return False
+        if len(next_ones) >= room:
+            return False  # whether there are more is seen in the next commit
     _stand(fold, before._replace(told=None) if stops else None)
     return True
 

@@ -22,6 +22,7 @@ from holdfast.stepping.commit import Call, Commit, Head, Letter, Record
 from holdfast.stepping.fates import Fates
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import Inputs, StoredFrame, event_frame, read_inputs, reply_frame
+from holdfast.stepping.script import Firing
 from holdfast.stepping.stepper import Stepper
 
 Row = tuple[type[Agent], str, Event]
@@ -121,7 +122,13 @@ class Bench:
         alone: bool = False,
         condemned: str | None = None,
     ) -> Commit:
-        commit = self.stepper.step(batch, clock, alone=alone, condemned=condemned)
+        return self._keep(self.stepper.step(batch, clock, alone=alone, condemned=condemned))
+
+    def repeat(self, firing: Firing) -> Commit:
+        """Something that came from no inbox, as it was journalled."""
+        return self._keep(self.stepper.repeat([], [firing]))
+
+    def _keep(self, commit: Commit) -> Commit:
         self._before = {}
         for record in commit.changed:
             at = (record.agent, record.key)

@@ -19,7 +19,9 @@ from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.reading import Rang, inputs_of, partitions_of
 from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Commit, Letter, Record
+from holdfast.stepping.grounding import TOLD_NAME
 from holdfast.stepping.inputs import Inputs, read_inputs
+from holdfast.stepping.script import Firing
 from holdfast.testing.bench import Bench
 
 
@@ -117,6 +119,10 @@ class Rerun:
                 return commit
 
     def _fire(self, rang: Rang, later: list[Entry]) -> Commit | None:
+        if rang.name == TOLD_NAME:
+            place = (self.bench.position, self.agent, self.key, rang.name, rang.due, rang.now)
+            commit = self.bench.repeat(Firing(*place, rang.event, None))
+            return commit if commit.journalled is not None else None
         timer = self.bench.timers(self.agent, self.key).get(rang.name)
         if timer is not None and timer.period and self._in_front(rang, later):
             # Before a waiting input it fires when it was due, and skips what passed until then.

@@ -58,3 +58,15 @@ class FateConformance(Workbench):
         for number in after.numbers:
             own = [one for one in made if after.partition_of(one.key) == number]
             assert engine.view(number).fates() == own
+
+    def test_new_partitions_stay_under_a_ground_stop(self) -> None:
+        self.needs("rescales")
+        engine = self.engine(partitions=2)
+        owners = [Owner.of(engine, number) for number in (0, 1)]
+        for owner in owners:
+            owner.commit(head={"ground_stop": "[true]"})
+            engine.close_intake(owner.claim)
+        assert engine.view(1).head().ground_stop == "[true]"
+        engine.rescale([owner.claim for owner in owners], 3)
+        for number in engine.catalog.layout.numbers:
+            assert engine.view(number).head().ground_stop == "[true]"
