@@ -50,6 +50,8 @@ COMMANDS = {
     "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "lag": Entry("holdfast.cli.lagging:lag", "Show what waits in each partition."),
+    "metrics": Entry("holdfast.cli.measuring:metrics", "Print all that is measured, once."),
+    "profile": Entry("holdfast.cli.profiling:profile", "Draw what a running worker does."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
     "export": Entry(

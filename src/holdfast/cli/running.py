@@ -23,6 +23,7 @@ from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
 from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.metering.board import board_of
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
 from holdfast.runtime.snapshots.snapshotter import PACE
 from holdfast.runtime.snapshots.store import default_store
@@ -170,7 +171,15 @@ def _supervise(
         check_archive(engine, archive)
         calls = bool(fleet.calls) or left_open(engine)
         launcher = Launcher(
-            reference, covert, workers, numbers, memory_max, calls, helpers, pin=pin
+            reference,
+            covert,
+            workers,
+            numbers,
+            memory_max,
+            calls,
+            helpers,
+            pin=pin,
+            board=board_of(engine),
         )
 
         def stop(number: int, frame: FrameType | None) -> None:

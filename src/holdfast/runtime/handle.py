@@ -7,7 +7,7 @@ classes a program has, `untyped` does without them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
 from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.issued import find_action, key_of
+from holdfast.runtime.metering.samples import Sample
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
     ActionPage,
@@ -89,6 +90,20 @@ class Handle:
             folded = view.head().position
             found[number] = Progress(max(folded, view.inbox_next()), folded)
         return found
+
+    def metrics(self) -> bytes:
+        """All that is measured of this fleet, in the text format of Prometheus."""
+        from holdfast.runtime.metering.exposition import exposition  # most programs never ask
+
+        return exposition(self)
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    def own_samples(self) -> Sequence[Sample]:
+        """What this process tells of itself, if it folds."""
+        return self._embedded.samples() if self._embedded is not None else ()
 
     # Operating. Commands travel through the inbox, in order with the events.
 

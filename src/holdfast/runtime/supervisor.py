@@ -54,6 +54,7 @@ class Post:
     heard: float = 0.0
     beating: bool = False
     failures: int = 0
+    starts: int = 0
     start_after: float = 0.0
     ends: list[str] = field(default_factory=list)
 
@@ -74,6 +75,10 @@ class Supervisor:
         self.posts = [post for post in self.posts if post.partitions]
         self._stopping = False
 
+    def name_of(self, post: Post) -> str:
+        """As logs and metrics have it: `worker-0`, `caller`, `source-reader`."""
+        return f"worker-{post.number}" if self._role == "worker" else self._role.replace(" ", "-")
+
     def tick(self) -> None:
         for post in self.posts:
             if post.process is None:
@@ -86,6 +91,7 @@ class Supervisor:
         post.process = self._spawn(post.number, post.partitions)
         post.started = post.heard = self._clock()
         post.beating = False
+        post.starts += 1
         _log.info("%s %d started as process %d", self._role, post.number, post.process.pid)
 
     def _watch(self, post: Post, process: WorkerProcess) -> None:

@@ -10,6 +10,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.calling.bell import ring
 from holdfast.runtime.calling.driving import Driver
 from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 
@@ -18,6 +19,7 @@ def run(fleet_reference: str, url: str, pipe: str, bell: str) -> int:
     fleet = load_fleet(fleet_reference)
     engine = open_engine(url, fleet.name)
     driver = Driver(fleet, engine, int(bell))
+    finish_publishing = start_publishing(engine, driver.samples)
     stopping = False
 
     def finish() -> None:
@@ -30,6 +32,7 @@ def run(fleet_reference: str, url: str, pipe: str, bell: str) -> int:
         while not stopping:
             driver.turn()
     finally:
+        finish_publishing()
         driver.close()
         engine.close()
     return 0

@@ -9,6 +9,8 @@ import threading
 
 from holdfast.blob.urls import open_blob
 from holdfast.engine.urls import open_engine
+from holdfast.runtime.metering.board import start_publishing
+from holdfast.runtime.metering.reporting import of_snapshotter
 from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Pace, Snapshotter
 from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
@@ -23,11 +25,13 @@ def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:
     engine = open_engine(url, None)
     pace = Pace(events=int(events), seconds=float(seconds))
     snapshotter = Snapshotter(engine, SnapshotStore(blob), pace)
+    finish_publishing = start_publishing(engine, lambda: of_snapshotter(snapshotter))
     stopping = threading.Event()
     when_told_to_finish(stopping.set)
     while not stopping.is_set():
         snapshotter.tick()
         stopping.wait(LOOK_SECONDS)
+    finish_publishing()
     engine.close()
     blob.close()
     return 0

@@ -11,6 +11,7 @@ import threading
 
 from holdfast.engine.kafka.troubles import admin_of
 from holdfast.engine.urls import open_engine
+from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.sourcing.batching import Batcher
 from holdfast.runtime.sourcing.declaring import parse_sources
 from holdfast.runtime.sourcing.decoding import Decoder
@@ -37,6 +38,7 @@ def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
     rerouter = Rerouter(engine, lease)
     decoders = {each.topic: Decoder(each, engine) for each in declared}
     batcher = Batcher(decoders, positions, rerouter)
+    finish_publishing = start_publishing(engine)
     stopping = threading.Event()
     when_told_to_finish(stopping.set)
     reader = SourceReader(settings, topics, positions, batcher, rerouter, rejects, lease)
@@ -44,6 +46,7 @@ def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
         while not stopping.is_set():
             reader.tick()
     finally:
+        finish_publishing()
         reader.close()
         rerouter.close()
         engine.close()
