@@ -199,7 +199,12 @@ def _run() -> int:
 
 def complain(text: str) -> None:
     """Exactly one line, whatever the text holds."""
-    click.echo(f"holdfast: {' '.join(text.split())}", err=True)
+    if os.environ.get("HOLDFAST_LOG_FORMAT") == "json":
+        from holdfast.runtime import logs
+
+        logs.complain(text)
+    else:
+        click.echo(f"holdfast: {' '.join(text.split())}", err=True)
 
 
 def _click_text(error: click.ClickException) -> str:

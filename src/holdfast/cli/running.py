@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import signal
 from collections.abc import Sequence
 from types import FrameType
@@ -16,6 +16,7 @@ from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
 from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.runtime import logs
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.calling.bell import left_open
@@ -76,6 +77,11 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     help="Where those topics are, if not where the data is.",
 )
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    help="text, or json: one object per line. Default HOLDFAST_LOG_FORMAT, else text.",
+)
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
     url: str,
@@ -91,6 +97,7 @@ def run(
     sources: tuple[str, ...],
     source_brokers: str | None,
     pin: bool,
+    log_format: str | None,
     port: int | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
@@ -104,7 +111,9 @@ def run(
             "--port: the gateway comes with a later release; until then other processes of this "
             "machine use `holdfast send` or fleet.connect(…)"
         )
-    logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
+    if log_format is not None:
+        os.environ[logs.FORMAT] = log_format  # for the processes it starts, too
+    logs.set_up("supervisor")
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
@@ -155,6 +164,7 @@ def _supervise(
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
+    logs.fleet_is(fleet.name)
     covert = hidden(url)
     helpers = [*helpers, *sources.helpers(fleet, covert)]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
@@ -190,10 +200,10 @@ def _supervise(
         at_work = workers if engine.capabilities.assigns else min(workers, count)
         kafka = parse(url).kafka
         shown = url if kafka is None else kafka.named(kafka.prefix or fleet.name).place
-        click.echo(_start_line(fleet, shown, count, at_work))
+        logs.say(_start_line(fleet, shown, count, at_work))
         launcher.run()
         finish_archive(engine, archive)
-        click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")
+        logs.say(f"{fleet.name} has stopped; everything acknowledged is kept")
     finally:
         engine.close()
 

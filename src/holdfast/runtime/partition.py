@@ -13,6 +13,7 @@ from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
 from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime import logs
 from holdfast.runtime.gathering import INTERVAL_SECONDS_MAX, pause
 from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.relay import Relay
@@ -288,26 +289,32 @@ class Partition:
         self._many_messages |= sum(out.count for out in commit.outgoing) > MESSAGES_MAX
         if commit.calls:
             self._called()
-        for line in commit.logs:
-            level = logging.getLevelName(line.level.upper())
-            _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text)
-        for letter in commit.letters[:LETTERS_LOGGED]:
-            _log.warning(
-                "dead letter %d.%d: %s/%s: %s",
-                self.number,
-                letter.id,
-                letter.agent,
-                letter.key,
-                letter.error,
-            )
+        self._log_lines(commit)
         self._events_max = min(self._most_events, self._events_max * 2)
         for kind in self.stepper.compiled:
             if (complaint := kind.complaint()) is not None:
                 _log.warning("%s", complaint)
-        if len(commit.letters) > LETTERS_LOGGED:
-            _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:
             self._alone = False
+
+    def _log_lines(self, commit: Commit) -> None:
+        """What handlers have logged, and what has become a dead letter, now that it is true."""
+        about = {"partition": self.number, "commit": commit.head.commits}
+        for line in commit.logs:
+            level = logging.getLevelName(line.level.upper())
+            own = logs.ids(**about, agent=line.agent, key=line.key)
+            _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text, extra=own)
+        for letter in commit.letters[:LETTERS_LOGGED]:
+            name = f"{self.number}.{letter.id}"
+            own = {"agent": letter.agent, "key": letter.key, "position": letter.position}
+            _log.warning(
+                "dead letter %s: %s/%s: %s",
+                *(name, letter.agent, letter.key, letter.error),
+                extra=logs.ids(**about, **own, letter=name),
+            )
+        if len(commit.letters) > LETTERS_LOGGED:
+            more = len(commit.letters) - LETTERS_LOGGED
+            _log.warning("and %d more dead letters", more, extra=logs.ids(**about))
 
     def _measure(self, commit: Commit, meter: PartitionMeter, since: float) -> None:
         now = self._clock()

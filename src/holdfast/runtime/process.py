@@ -16,6 +16,7 @@ from functools import partial
 
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
 from holdfast.runtime.calling.bell import left_open, ring
 from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.heap import keep_freed_memory
@@ -63,6 +64,7 @@ def run(
     if int(memory):
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
     fleet = load_fleet(fleet_reference)
+    logs.fleet_is(fleet.name)
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
     called = partial(ring, int(bell)) if bell else _nobody_listens
     wanted = None if engine.capabilities.assigns else [int(n) for n in partitions.split(",")]

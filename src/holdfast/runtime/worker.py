@@ -14,6 +14,7 @@ from holdfast.engine.port import Engine, Granted
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime import logs
 from holdfast.runtime.kernels import kernels_of
 from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.partition import Partition
@@ -61,7 +62,7 @@ class Worker:
                 moved = self._advance(partition) or moved
                 self._note(number, partition.trouble)
             except Fenced as reason:
-                _log.warning("partition %d: %s", number, reason)
+                _log.warning("partition %d: %s", number, reason, extra=logs.ids(partition=number))
                 del self.partitions[number]
                 self.fenced[number] = str(reason)
         return moved
@@ -115,7 +116,8 @@ class Worker:
         if trouble is None:
             self.alarms.pop(partition, None)
         elif self.alarms.get(partition) != trouble:
-            _log.error("partition %d waits: %s", partition, trouble)
+            about = logs.ids(partition=partition)
+            _log.error("partition %d waits: %s", partition, trouble, extra=about)
             self.alarms[partition] = trouble
 
     def idle_seconds(self) -> float:

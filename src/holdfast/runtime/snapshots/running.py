@@ -9,6 +9,7 @@ import threading
 
 from holdfast.blob.urls import open_blob
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
 from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.metering.reporting import of_snapshotter
 from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Pace, Snapshotter
@@ -23,6 +24,7 @@ def run(url: str, store: str, events: str, seconds: str, pipe: str) -> int:
     os.nice(NICENESS)
     blob = open_blob(store)
     engine = open_engine(url, None)
+    logs.fleet_is(engine.catalog.fleet)
     pace = Pace(events=int(events), seconds=float(seconds))
     snapshotter = Snapshotter(engine, SnapshotStore(blob), pace)
     finish_publishing = start_publishing(engine, lambda: of_snapshotter(snapshotter))

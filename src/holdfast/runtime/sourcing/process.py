@@ -11,6 +11,7 @@ import threading
 
 from holdfast.engine.kafka.troubles import admin_of
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
 from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.sourcing.batching import Batcher
 from holdfast.runtime.sourcing.declaring import parse_sources
@@ -26,6 +27,7 @@ from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
     attend(pipe)
+    logs.fleet_is(fleet)
     settings = brokers_of(url, brokers, fleet)
     declared = parse_sources(json.loads(sources), settings.prefix or "")
     check_topics(settings, declared)
