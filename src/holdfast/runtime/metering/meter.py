@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS = 0.1
 FRAMES_SAMPLED_MAX = 8  # of one commit
-ROWS_SAMPLED_MAX = 8  # of one frame
+ROWS_SAMPLED_MAX = 64  # of one commit
 STATES_SAMPLED_MAX = 64  # of one commit
 LARGE_STATES_KNOWN_MAX = 64
 LARGE_STATES_TOLD_MAX = 5  # per partition
@@ -91,9 +91,13 @@ class PartitionMeter:
         self._redriven += len(commit.redriven)
         if batch:
             self._note_times(batch, commit.head.position, now.wall)
-        if now.uptime >= self._sample_after:
+        due = now.uptime >= self._sample_after
+        if due:
             self._sample_after = now.uptime + SAMPLE_SECONDS
             self._sample_events(batch, now.wall)
+        # A large state is rare, and seen at once where few others are beside it.
+        large = len(commit.delta) >= LARGE_STATE_BYTES
+        if due or (large and len(commit.records) <= STATES_SAMPLED_MAX):
             self._sample_states(commit)
 
     def _note_times(self, batch: Sequence[Inputs], end: int, now: float) -> None:
@@ -125,12 +129,13 @@ class PartitionMeter:
     # Samples.
 
     def _sample_events(self, batch: Sequence[Inputs], now: float) -> None:
-        for inputs in _some(batch, FRAMES_SAMPLED_MAX):
+        frames = _some(batch, FRAMES_SAMPLED_MAX)
+        for inputs in frames:
             if inputs.origin == "control" or not len(inputs):
                 continue
             if (claimed := _event_time(inputs)) is not None:
                 self._age.add(max(0.0, now - claimed))
-            rows = _some(range(len(inputs)), ROWS_SAMPLED_MAX)
+            rows = _some(range(len(inputs)), ROWS_SAMPLED_MAX // len(frames))
             for row, key in zip(rows, _keys(inputs, rows), strict=True):
                 self._hot.add(inputs.agent or inputs.agents[row], key)
 
