@@ -7,14 +7,13 @@ those in as `extra=ids(partition=…)`.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 import threading
 from datetime import UTC, datetime
 from types import TracebackType
-
-import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.runtime.metering.board import own_name
@@ -23,7 +22,6 @@ FORMAT = "HOLDFAST_LOG_FORMAT"
 FORMATS = ("text", "json")
 
 _log = logging.getLogger("holdfast.process")
-_encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def ids(**names: object) -> dict[str, object]:
@@ -54,7 +52,9 @@ class JsonLines(logging.Formatter):
             line.setdefault("worker", int(number))
         if record.exc_info and record.exc_info[0] is not None:
             line["traceback"] = self.formatException(record.exc_info)
-        return _encode({name: value for name, value in line.items() if value != ""}).decode()
+        told = {name: value for name, value in line.items() if value != ""}
+        text = json.dumps(told, ensure_ascii=False, default=str)
+        return text.encode("utf-8", "backslashreplace").decode()  # what is no text is escaped
 
 
 _json: JsonLines | None = None  # while lines are JSON
