@@ -67,7 +67,7 @@ class Cart(Agent):
 
     @on
     def rings(self, event: Ring, ctx: Context) -> None:
-        ctx.log.warning("rings")
+        ctx.log.info("rings")
 
     @on
     def greets(self, event: Greet, ctx: Context) -> None:

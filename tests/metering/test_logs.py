@@ -41,7 +41,7 @@ def test_every_line_is_an_object_with_ids(tmp_path: Path) -> None:
         assert (letter["worker"], letter["process"]) == (number, f"worker-{number}")
         assert (letter["level"], letter["position"], letter["commit"]) == ("warning", 0, 1)
         assert str(letter["time"]).endswith("+00:00")
-        assert {"agent": "Cart", "key": "c-2", "level": "warning"}.items() <= rings.items()
+        assert {"agent": "Cart", "key": "c-2", "level": "info"}.items() <= rings.items()
         assert rings["message"] == "Cart/c-2: rings"
 
         board = tmp_path / "data" / "metrics"
