@@ -47,6 +47,7 @@ class Worker:
         self._clock = clock
         self._called = called
         self._metered = metered
+        self._cpu_seen = 0.0
         self._codebook, self.generation = agree(fleet, engine.catalog, states_in_use(engine))
         self._kernels = kernels_of(fleet)
         self.partitions: dict[int, Partition] = {}
@@ -70,9 +71,11 @@ class Worker:
     def _advance(self, partition: Partition) -> bool:
         if partition.meter is None:
             return partition.advance()
-        begin = thread_time()
         moved = partition.advance()
-        partition.meter.cpu_seconds += thread_time() - begin
+        if moved:  # what was spent on looking around before is little, and counted here
+            now = thread_time()
+            partition.meter.cpu_seconds += now - self._cpu_seen
+            self._cpu_seen = now
         return moved
 
     def turn(self, sleep: Callable[[float], None]) -> None:
@@ -85,10 +88,10 @@ class Worker:
             sleep(pause)
 
     def _take_assignments(self) -> None:
-        began = self._clock().uptime if self._metered else 0.0
         for change in self._engine.assignments(self._wanted, self.generation):
             if isinstance(change, Granted):
                 claim = change.claim
+                began = self._clock().uptime
                 meter = PartitionMeter(claim.partition) if self._metered else None
                 partition = self.partitions[claim.partition] = Partition(
                     claim,
@@ -102,8 +105,7 @@ class Worker:
                 )
                 if meter is not None:
                     now = self._clock()
-                    seconds, began = now.uptime - began, now.uptime
-                    meter.claimed(claim.epoch, seconds, now.wall, partition.stepper)
+                    meter.claimed(claim.epoch, now.uptime - began, now.wall, partition.stepper)
                 if self._engine.capabilities.assigns and self._has_calls(claim.partition):
                     self._called()  # whoever committed them may have died before it could say so
             else:

@@ -36,7 +36,7 @@ _OF_PARTITIONS = (
     ("changed_agents_total", "counter", "Agents that commits have changed."),
     ("redriven_total", "counter", "Dead letters that were redriven."),
     ("claim_epoch", "gauge", "The epoch of the claim: it grows with every handover."),
-    ("claim_seconds", "gauge", "How long the claim and loading the states took."),
+    ("load_seconds", "gauge", "How long loading the states took after the claim."),
     ("timers_pending", "gauge", "About how many timers and expiries are set."),
     ("outbox_messages", "gauge", "Committed messages that the relay has not delivered."),
     ("partition_waits", "gauge", "1 if something holds the partition up, else 0."),

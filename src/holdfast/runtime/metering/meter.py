@@ -58,13 +58,13 @@ class PartitionMeter:
         self._large: dict[tuple[str, str], int] = {}
         self._mean_bytes: dict[str, float] = {}
         self._epoch = 0
-        self._claim_seconds = 0.0
+        self._load_seconds = 0.0
         self._claimed_at: float | None = None  # until the first commit
         self._pause_seconds = 0.0
 
     def claimed(self, epoch: int, seconds: float, now: float, stepper: Stepper) -> None:
         """The partition is ours, and its states are loaded."""
-        self._epoch, self._claim_seconds, self._claimed_at = epoch, seconds, now
+        self._epoch, self._load_seconds, self._claimed_at = epoch, seconds, now
         for name, kind in stepper.kinds.items():
             if not kind.compiled:
                 saved = [c.saved for c in islice(kind.cells.values(), STATES_SAMPLED_MAX)]
@@ -82,22 +82,27 @@ class PartitionMeter:
     ) -> None:
         self._fold.add(fold_seconds)
         self._commit.add(commit_seconds)
-        self._sizes.add(commit.head.position - commit.before.position)
-        self._commit_bytes += len(commit.delta) + (len(commit.issued.frame) if commit.issued else 0)
+        end = commit.head.position
+        self._sizes.add(end - commit.before.position)
+        size, changed = len(commit.delta), len(commit.records)
+        self._commit_bytes += size
+        if commit.issued is not None:
+            self._commit_bytes += len(commit.issued.frame)
         for out in commit.outgoing:
             self._messages += out.count
             self._message_bytes += len(out.frame)
-        self._changed += len(commit.records) + sum(block.count for block in commit.blocks)
+        self._changed += changed
+        for block in commit.blocks:
+            self._changed += block.count
         self._redriven += len(commit.redriven)
         if batch:
-            self._note_times(batch, commit.head.position, now.wall)
-        due = now.uptime >= self._sample_after
-        if due:
+            self._note_times(batch, end, now.wall)
+        if now.uptime >= self._sample_after:
             self._sample_after = now.uptime + SAMPLE_SECONDS
             self._sample_events(batch, now.wall)
-        # A large state is rare, and seen at once where few others are beside it.
-        large = len(commit.delta) >= LARGE_STATE_BYTES
-        if due or (large and len(commit.records) <= STATES_SAMPLED_MAX):
+            self._sample_states(commit)
+        elif size >= LARGE_STATE_BYTES and changed <= STATES_SAMPLED_MAX:
+            # A large state is rare, and seen at once where few others are beside it.
             self._sample_states(commit)
 
     def _note_times(self, batch: Sequence[Inputs], end: int, now: float) -> None:
@@ -169,7 +174,7 @@ class PartitionMeter:
         yield gauge("holdfast_changed_agents_total", self._changed, **own)
         yield gauge("holdfast_redriven_total", self._redriven, **own)
         yield gauge("holdfast_claim_epoch", self._epoch, **own)
-        yield gauge("holdfast_claim_seconds", self._claim_seconds, **own)
+        yield gauge("holdfast_load_seconds", self._load_seconds, **own)
         yield gauge("holdfast_handover_pause_seconds", self._pause_seconds, **own)
         for hot in self._hot.hottest():
             name = "holdfast_hot_key_share"

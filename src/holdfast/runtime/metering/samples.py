@@ -30,6 +30,8 @@ def gauge(name: str, value: float, **labels: object) -> Sample:
 class Histogram:
     """Counts by upper bounds; those above the last one are counted too."""
 
+    __slots__ = ("bounds", "counts", "sum")
+
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
