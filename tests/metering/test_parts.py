@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.engine.stamping import Instant
-from holdfast.runtime.metering.board import Bulletin, bulletins, publish, tidy
+from holdfast.runtime.metering.board import (
+    Bulletin,
+    Publisher,
+    bulletins,
+    nothing_more,
+    publish,
+    tidy,
+)
 from holdfast.runtime.metering.hot import HOT_KEYS_TOLD_MAX, KEYS_COUNTED_MAX, HotKeys
 from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.metering.samples import (
@@ -136,6 +143,17 @@ def test_the_dead_are_not_read_and_go(tmp_path: Path) -> None:
     assert [each.samples for each in bulletins(tmp_path)] == [[gauge("a", 1.0, partition=0)]]
     tidy(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["worker-0.json"]
+
+
+def test_one_that_ends_leaves_what_its_successor_tells(tmp_path: Path) -> None:
+    first = Publisher(tmp_path, "worker-0", nothing_more)
+    assert [each.process for each in bulletins(tmp_path)] == ["worker-0"]
+    write(tmp_path / "worker-0.json", Bulletin("worker-0", 1, 0, time.time(), []))
+    first.stop()
+    assert (tmp_path / "worker-0.json").exists()
+    second = Publisher(tmp_path, "worker-0", nothing_more)
+    second.stop()
+    assert not list(tmp_path.iterdir())
 
 
 def write(path: Path, told: Bulletin) -> None:

@@ -79,13 +79,17 @@ def publish(board: Path, process: str, samples: Iterable[Sample]) -> None:
 
 def bulletins(board: Path) -> list[Bulletin]:
     """Of the processes that are alive, the latest last."""
-    found = []
-    for path in board.glob("*.json"):
-        try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=Bulletin))
-        except (OSError, msgspec.MsgspecError):
-            continue  # it is going just now, or another release wrote it
-    return sorted((each for each in found if each.alive), key=lambda each: each.at)
+    found = [_read(path) for path in board.glob("*.json")]
+    alive = [each for each in found if each is not None and each.alive]
+    return sorted(alive, key=lambda each: each.at)
+
+
+def _read(path: Path) -> Bulletin | None:
+    """None where it is going just now, or another release wrote it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Bulletin)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def tidy(board: Path) -> None:
@@ -112,8 +116,8 @@ class Publisher:
         self._board = board
         self._process = process
         self._collect = collect
-        if at_once:
-            self._tell()
+        if at_once:  # that it is there; what may fail comes later, and is tried again
+            publish(board, process, vitals(process))
         self._repeating = Repeating("metrics", self._tell, PUBLISH_SECONDS)
 
     def _tell(self) -> None:
@@ -121,7 +125,9 @@ class Publisher:
 
     def stop(self) -> None:
         self._repeating.stop()
-        (self._board / f"{self._process}.json").unlink(missing_ok=True)
+        path = self._board / f"{self._process}.json"
+        if (told := _read(path)) is not None and told.pid == os.getpid():
+            path.unlink(missing_ok=True)  # a successor's stays
 
 
 def nothing_more() -> Iterable[Sample]:

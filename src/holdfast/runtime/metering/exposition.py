@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 REGION = "HOLDFAST_REGION"
 LETTERS_COUNTED_MAX = 1_000
-VIEW_SECONDS = 1.0  # for one look at a partition that another machine folds
+LOOK_SECONDS_MAX = 5.0  # for all partitions that other machines fold: a scrape has 10 s
+_ONE_SECONDS = 0.1  # for one of them, however little time is left
 _RESTARTS = "holdfast_process_restarts_total"
 
 
@@ -63,9 +64,10 @@ def expose(engine: Engine, own: Iterable[Sample] = ()) -> bytes:
 
 def _of_partitions(engine: Engine) -> Iterator[Sample]:
     unreadable = 0
+    deadline = time.monotonic() + LOOK_SECONDS_MAX
     for number in engine.catalog.layout.numbers:
         try:
-            view = engine.view(number, VIEW_SECONDS)
+            view = engine.view(number, max(_ONE_SECONDS, deadline - time.monotonic()))
             found = [*_of_partition(number, view)]
             found += lag_samples([lag_of(number, view, engine.paused_seconds(number))])
         except HoldfastError:
