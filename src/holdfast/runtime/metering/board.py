@@ -116,8 +116,8 @@ class Publisher:
         self._board = board
         self._process = process
         self._collect = collect
-        if at_once:  # that it is there; what may fail comes later, and is tried again
-            publish(board, process, vitals(process))
+        if at_once:  # that it is there; the rest takes time, and may have to be tried again
+            publish(board, process, ())
         self._repeating = Repeating("metrics", self._tell, PUBLISH_SECONDS)
 
     def _tell(self) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import resource
+import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
 
 from holdfast.runtime.metering.samples import Sample, gauge
@@ -15,7 +15,10 @@ from holdfast.runtime.metering.samples import Sample, gauge
 _PAGE_BYTES = resource.getpagesize()
 
 
+@cache
 def release() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow: nobody starts with it
+
     try:
         return version("holdfast")
     except PackageNotFoundError:  # from a source tree that was never installed
@@ -35,7 +38,7 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-_RELEASE = release()
+_PYTHON = ".".join(map(str, sys.version_info[:3]))
 _STARTED = (
     time.time()
     - (time.clock_gettime(time.CLOCK_BOOTTIME))
@@ -52,7 +55,7 @@ def vitals(process: str) -> Iterator[Sample]:
     yield gauge("holdfast_process_resident_memory_bytes", pages * _PAGE_BYTES, **own)
     yield gauge("holdfast_process_open_files", len(os.listdir("/proc/self/fd")), **own)
     yield from _io(process)
-    info = {"release": _RELEASE, "python": platform.python_version()}
+    info = {"release": release(), "python": _PYTHON}
     yield gauge("holdfast_process_info", 1.0, **own, **info)
 
 
