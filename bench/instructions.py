@@ -38,7 +38,7 @@ def counter() -> str:
     raise Unavailable("neither perf with counters nor valgrind is here: install valgrind")
 
 
-def count(tool: str, folder: Path, sends: int, compiled: bool, *, metered: bool = False) -> int:
+def count(tool: str, folder: Path, sends: int, compiled: bool) -> int:
     own = Path(tempfile.mkdtemp(dir=folder))
     program = [sys.executable, "-m", "bench.ours.one_thread", str(own), str(sends)]
     if tool == "perf":
@@ -48,7 +48,6 @@ def count(tool: str, folder: Path, sends: int, compiled: bool, *, metered: bool 
     environment = {
         **os.environ,
         "BENCH_COMPILED": "1" if compiled else "0",
-        "BENCH_METERED": "1" if metered else "0",
         "PYTHONHASHSEED": "0",
         "PYTHONMALLOC": "pymalloc",
     }

@@ -1,26 +1,26 @@
-"""`python -m bench.metering`: what metering costs, on and off within one run.
+"""`python -m bench.metering`: what metering costs, on and off in turn within one run.
 
-Large commits: instructions per event, as bench.instructions counts them, of producer and worker in
-one thread, interpreted and compiled. Small ones, of a single event, where what is done per commit
-weighs most: processor time of the worker, block by block in turn, the median of the ratios.
+Two workers on fleets of their own, one metered, take the same blocks of commits one after the
+other; told is the processor time of their threads, and the median of the ratios. Commits of one
+event, where what is done per commit weighs most, and of 16,384, interpreted and compiled.
 Publishing is on another thread, once a second: its processor time is told by itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.contenders.holdfast import Holdfast
-from bench.drones import KEYS, Drone, Position, fleet
-from bench.instructions import LONG_SENDS, SHORT_SENDS, count, counter
-from bench.ours.one_thread import SEND
+from bench.events import Events, Stream
+from bench.ours.producing import columns_sender, rows_sender
+from bench.program import COMPILED, fleet
 from holdfast import Live
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.metering.board import publish
@@ -28,57 +28,40 @@ from holdfast.runtime.metering.reporting import of_worker
 from holdfast.runtime.metering.vitals import vitals
 from holdfast.runtime.worker import Worker
 
-BLOCKS = 60
-COMMITS = 50  # of one block
+BLOCKS = 60  # pairs of them
+SMALL = 1, 1, 50  # events in a send, sends in a commit, commits in a block
+LARGE = 4_096, 4, 4
+AGENTS = 1_000
 
 
-def large(folder: Path) -> dict[str, object]:
-    tool = counter()
-    figures: dict[str, object] = {"tool": tool}
-    for compiled in (False, True):
-        Holdfast(compiled).prepare()
-        if compiled:
-            count(tool, folder, 0, compiled)  # to the tool's processor the kernels are new
-        off, on = (per_event(tool, folder, compiled, metered) for metered in (False, True))
-        figures["compiled" if compiled else "interpreted"] = {
-            "instructions_off": round(off, 1),
-            "instructions_on": round(on, 1),
-            "percent": round(100 * (on / off - 1), 2),
-        }
-        print(json.dumps(figures), file=sys.stderr)
-    return figures
-
-
-def per_event(tool: str, folder: Path, compiled: bool, metered: bool) -> float:
-    more = count(tool, folder, LONG_SENDS, compiled, metered=metered)
-    more -= count(tool, folder, SHORT_SENDS, compiled, metered=metered)
-    return more / ((LONG_SENDS - SHORT_SENDS) * SEND)
-
-
-def small(folder: Path) -> dict[str, object]:
-    runs = [one_by_one(folder / str(metered), metered) for metered in (False, True)]
-    pairs = [[run() for run in runs] for _ in range(BLOCKS)]
-    pairs = pairs[1:]  # the first block warms it up
+def in_turn(folder: Path, size: tuple[int, int, int]) -> dict[str, float]:
+    off, on = (prepare(folder / str(metered), metered, size) for metered in (False, True))
+    pairs = [(off(), on()) for _ in range(BLOCKS)][1:]  # the first warms them up
+    commits = size[2]
     return {
-        "microseconds_off": round(1e6 * statistics.median(off for off, _ in pairs) / COMMITS, 1),
-        "microseconds_on": round(1e6 * statistics.median(on for _, on in pairs) / COMMITS, 1),
-        "percent": round(100 * (statistics.median(on / off for off, on in pairs) - 1), 2),
+        "microseconds_off": round(1e6 * statistics.median(a for a, _ in pairs) / commits, 1),
+        "microseconds_on": round(1e6 * statistics.median(b for _, b in pairs) / commits, 1),
+        "percent": round(100 * (statistics.median(b / a for a, b in pairs) - 1), 2),
     }
 
 
-def one_by_one(folder: Path, metered: bool) -> Callable[[], float]:
-    """A worker with a fleet of its own, and how much processor time a block of commits takes it."""
+def prepare(folder: Path, metered: bool, size: tuple[int, int, int]) -> Callable[[], float]:
+    """A worker, and how much processor time a block of commits takes it."""
+    events, sends, commits = size
+    stream = Stream(agents=AGENTS)
     engine = open_engine(f"sqlite:{folder}", fleet.name, create_partitions=1)
     live = Live(fleet, engine)
+    send = (columns_sender if COMPILED else rows_sender)(live, stream.agents)
     worker = Worker(fleet, engine, [0], metered=metered)
     sent = 0
 
     def block() -> float:
         nonlocal sent
         taken = 0.0
-        for _ in range(COMMITS):
-            live.send(Drone, KEYS[sent % len(KEYS)], Position(1.0, 2.0, 3.0))
-            sent += 1
+        for _ in range(commits):
+            for _ in range(sends):
+                send(Events(stream, 0, 1, sent, events), "one", sent + 1)
+                sent += events
             begin = time.thread_time()
             while worker.tick():
                 pass
@@ -89,7 +72,7 @@ def one_by_one(folder: Path, metered: bool) -> Callable[[], float]:
 
 
 def publishing(folder: Path) -> float:
-    """Processor time of telling once, which every process does once a second."""
+    """Milliseconds of telling once, which every process does once a second."""
     engine = open_engine(f"sqlite:{folder}", fleet.name, create_partitions=1)
     worker = Worker(fleet, engine, [0], metered=True)
     worker.tick()
@@ -99,20 +82,30 @@ def publishing(folder: Path) -> float:
     return round((time.thread_time() - begin) * 10, 3)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="Without counting instructions.")
-    options = parser.parse_args()
+def one_kind() -> None:
+    """In a process of its own: whether the class is compiled is decided when it is imported."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)
-        figures: dict[str, object] = {
-            "commits_of_one_event": small(folder),
+        figures = {
+            "commits_of_1": in_turn(folder / "small", SMALL),
+            "commits_of_16384": in_turn(folder / "large", LARGE),
             "publishing_milliseconds": publishing(folder / "publishing"),
         }
-        if not options.quick:
-            figures["large_commits"] = large(folder)
+    print(json.dumps(figures))
+
+
+def main() -> None:
+    figures = {}
+    for kind, compiled in (("interpreted", "0"), ("compiled", "1")):
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.metering", "one-kind"],
+            env={**os.environ, "BENCH_COMPILED": compiled},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        figures[kind] = json.loads(done.stdout)
     print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    one_kind() if sys.argv[1:] else main()

@@ -29,7 +29,7 @@ def main() -> None:
     try:
         live = Live(fleet, engine)
         send = (columns_sender if COMPILED else rows_sender)(live, stream.agents)
-        worker = Worker(fleet, engine, [0], metered=os.environ.get("BENCH_METERED") == "1")
+        worker = Worker(fleet, engine, [0])
         while worker.tick():
             pass
         before = folded(live)  # what the sender sent to be compiled

@@ -108,7 +108,7 @@ def test_a_hot_key_is_found_among_many() -> None:
     found = hot.hottest()
     assert [each.key for each in found] == ["hot"]
     assert 0.05 < found[0].share < 0.12
-    assert len(hot._counts) == KEYS_COUNTED_MAX
+    assert len(hot._counts) <= KEYS_COUNTED_MAX
 
 
 def test_a_hot_key_is_forgotten_when_its_load_is_over() -> None:

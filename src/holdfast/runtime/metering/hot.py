@@ -1,15 +1,15 @@
-"""Keys that many events are for, found in samples: the space-saving sketch, with forgetting.
+"""Keys that many events are for, found in samples: the counts of Misra and Gries, with forgetting.
 
-A bounded number of keys is counted. One that is not among them takes the place and the count of the
-smallest, so a key with a large share is always among them, and its count is too high by the
-smallest at most. Halving all counts now and then lets a load that has passed go.
+A bounded number of keys is counted. One more than that takes 1 from all of them, and those at 0 go.
+So a key with a large share is always there, and its count is never too high; it is too low by at
+most one in so many as are counted. Halving all counts now and then lets a load that has passed go.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-KEYS_COUNTED_MAX = 64
+KEYS_COUNTED_MAX = 256  # so shares are too low by 0.4 % at most
 HOT_KEYS_TOLD_MAX = 10  # per partition
 HOT_SHARE_MIN = 0.01  # of the events; below it a key is not told
 SAMPLES_MIN = 200  # fewer say nothing about a share of a hundredth
@@ -25,38 +25,26 @@ class Hot(NamedTuple):
 class HotKeys:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], float] = {}
-        self._surplus: dict[tuple[str, str], float] = {}  # of a count: what it took over
         self._total = 0.0
 
     def add(self, agent: str, key: str) -> None:
         name = agent, key
+        counts = self._counts
         self._total += 1.0
-        if name in self._counts:
-            self._counts[name] += 1.0
-        elif len(self._counts) < KEYS_COUNTED_MAX:
-            self._counts[name], self._surplus[name] = 1.0, 0.0
+        if name in counts:
+            counts[name] += 1.0
+        elif len(counts) < KEYS_COUNTED_MAX:
+            counts[name] = 1.0
         else:
-            smallest = min(self._counts, key=self._counts.__getitem__)
-            count = self._counts.pop(smallest)
-            del self._surplus[smallest]
-            self._counts[name], self._surplus[name] = count + 1.0, count
+            # What is taken away was added one by one: on average this costs no more than adding.
+            self._counts = {each: n - 1.0 for each, n in counts.items() if n > 1.0}
         if self._total >= HALVED_AFTER:
-            self._halve()
-
-    def _halve(self) -> None:
-        self._total /= 2.0
-        for counts in (self._counts, self._surplus):
-            for name in counts:
-                counts[name] /= 2.0
+            self._total /= 2.0
+            self._counts = {each: n / 2.0 for each, n in self._counts.items()}
 
     def hottest(self) -> list[Hot]:
-        """At least so large a share: what a count took over from others is not counted."""
         if self._total < SAMPLES_MIN:
             return []
-        surplus = dict(self._surplus)
-        found = [
-            Hot(*name, (count - surplus.get(name, count)) / self._total)
-            for name, count in list(self._counts.items())
-        ]
+        found = [Hot(*name, n / self._total) for name, n in list(self._counts.items())]
         found = [each for each in found if each.share >= HOT_SHARE_MIN]
         return sorted(found, key=lambda each: -each.share)[:HOT_KEYS_TOLD_MAX]

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from holdfast.stepping.stepper import Stepper
 
 SAMPLE_SECONDS = 0.1
-FRAMES_SAMPLED_MAX = 8  # of one commit
-ROWS_SAMPLED_MAX = 64  # of one commit
-STATES_SAMPLED_MAX = 64  # of one commit
+FRAMES_SAMPLED_MAX = 4  # of one commit
+ROWS_SAMPLED_MAX = 32  # of one commit
+STATES_SAMPLED_MAX = 32  # of one commit
 LARGE_STATES_KNOWN_MAX = 64
 LARGE_STATES_TOLD_MAX = 5  # per partition
 LARGE_STATE_BYTES = 16 * 1024  # a smaller one is not told by its key
@@ -134,7 +134,8 @@ class PartitionMeter:
     # Samples.
 
     def _sample_events(self, batch: Sequence[Inputs], now: float) -> None:
-        frames = _some(batch, FRAMES_SAMPLED_MAX)
+        one = bool(batch) and len(batch[0]) >= ROWS_SAMPLED_MAX  # taking a large one apart costs
+        frames = _some(batch, 1 if one else FRAMES_SAMPLED_MAX)
         for inputs in frames:
             if inputs.origin == "control" or not len(inputs):
                 continue
