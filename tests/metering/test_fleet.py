@@ -158,6 +158,7 @@ def test_a_worker_that_is_killed_and_one_that_stands_still(tmp_path: Path) -> No
         finally:
             os.kill(first["worker-1"], signal.SIGCONT)
             os.kill(process.process.pid, signal.SIGCONT)
+        live.settle()
     rest = values_of(exposed_at_rest(tmp_path))
     assert value(rest, "holdfast_folded_events_total") == 7_000
     assert value(rest, "holdfast_partition_owned") == 0
