@@ -74,6 +74,9 @@ FIXED = {
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
     "connections of readers to one worker on Kafka": "CONNECTIONS_MAX",
+    "hot keys that metrics name, per partition": "HOT_KEYS_TOLD_MAX",
+    "large states that metrics name, per partition": "LARGE_STATES_TOLD_MAX",
+    "dead letters of one partition that metrics count one by one": "LETTERS_COUNTED_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
@@ -94,6 +97,12 @@ INNER = {
     "KEPT_BYTES_MAX",
     "KEPT_MAX",
     "KEYS_MAX",
+    "KEYS_COUNTED_MAX",
+    "FRAMES_SAMPLED_MAX",
+    "ROWS_SAMPLED_MAX",
+    "STATES_SAMPLED_MAX",
+    "LARGE_STATES_KNOWN_MAX",
+    "LOOK_SECONDS_MAX",
     "LINES_MAX",
     "QUICK_BYTES_MAX",
     "PARCELS_MAX",

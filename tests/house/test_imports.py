@@ -5,6 +5,7 @@ import sys
 
 NOT_NEEDED = {
     "asyncio",
+    "importlib.metadata",
     "multiprocessing",
     "numba",
     "numpy",

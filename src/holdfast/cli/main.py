@@ -60,6 +60,8 @@ COMMANDS = {
     "fork": Entry("holdfast.cli.forking:fork", "Try other code on the recorded past."),
     "doctor": Entry("holdfast.cli.inspecting:doctor", "Check data, disk, clock and workers."),
     "lag": Entry("holdfast.cli.lagging:lag", "Show what waits in each partition."),
+    "metrics": Entry("holdfast.cli.measuring:metrics", "Print all that is measured, once."),
+    "profile": Entry("holdfast.cli.profiling:profile", "Draw what a running worker does."),
     "rescale": Entry("holdfast.cli.rescaling:rescale", "Change the number of partitions."),
     "migrate": Entry("holdfast.cli.migrating:migrate", "Bring stored states to new classes."),
     "export": Entry(
@@ -207,7 +209,12 @@ def _run() -> int:
 
 def complain(text: str) -> None:
     """Exactly one line, whatever the text holds."""
-    click.echo(f"holdfast: {' '.join(text.split())}", err=True)
+    if os.environ.get("HOLDFAST_LOG_FORMAT") == "json":
+        from holdfast.runtime import logs
+
+        logs.complain(text)
+    else:
+        click.echo(f"holdfast: {' '.join(text.split())}", err=True)
 
 
 def _click_text(error: click.ClickException) -> str:

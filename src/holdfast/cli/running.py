@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +18,7 @@ from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
 from holdfast.errors import OutdatedCode, UsageError
+from holdfast.runtime import logs
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.calling.bell import left_open
@@ -25,6 +26,7 @@ from holdfast.runtime.checkup import generation_of
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.launching import Helper, Launcher
 from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.metering.board import board_of
 from holdfast.runtime.schemas import agree, check_agents, states_in_use
 from holdfast.runtime.snapshots.snapshotter import PACE
 from holdfast.runtime.snapshots.store import default_store
@@ -77,6 +79,11 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     help="Where those topics are, if not where the data is.",
 )
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    help="text, or json: one object per line. Default HOLDFAST_LOG_FORMAT, else text.",
+)
 @gateway_options
 def run(
     url: str,
@@ -93,6 +100,7 @@ def run(
     sources: tuple[str, ...],
     source_brokers: str | None,
     pin: bool,
+    log_format: str | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
 
@@ -100,7 +108,9 @@ def run(
     `fleet.connect`. With --engine memory: events come as JSON lines from standard input, and
     actions go to standard output as JSON lines.
     """
-    logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
+    if log_format is not None:
+        os.environ[logs.FORMAT] = log_format  # for the processes it starts, too
+    logs.set_up("supervisor")
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
@@ -154,6 +164,7 @@ def _supervise(
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
+    logs.fleet_is(fleet.name)
     covert = hidden(url)
     helpers = [*helpers, *sources.helpers(fleet, covert)]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
@@ -171,7 +182,15 @@ def _supervise(
         calls = bool(fleet.calls) or left_open(engine)
         beside, line = gateway()
         launcher = Launcher(
-            reference, covert, workers, numbers, memory_max, calls, [*helpers, *beside], pin=pin
+            reference,
+            covert,
+            workers,
+            numbers,
+            memory_max,
+            calls,
+            [*helpers, *beside],
+            pin=pin,
+            board=board_of(engine),
         )
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -182,12 +201,12 @@ def _supervise(
         at_work = workers if engine.capabilities.assigns else min(workers, count)
         kafka = parse(url).kafka
         shown = url if kafka is None else kafka.named(kafka.prefix or fleet.name).place
-        click.echo(_start_line(fleet, shown, count, at_work))
+        logs.say(_start_line(fleet, shown, count, at_work))
         if line:
-            click.echo(line)
+            logs.say(line)
         launcher.run()
         finish_archive(engine, archive)
-        click.echo(f"{fleet.name} has stopped; everything acknowledged is kept")
+        logs.say(f"{fleet.name} has stopped; everything acknowledged is kept")
     finally:
         engine.close()
 

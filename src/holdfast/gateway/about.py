@@ -27,6 +27,7 @@ class AboutRoutes:
             Route("/readyz", self._readyz, methods=["GET"], name="readyz"),
             route("/openapi.json", "GET", Role.READ, self._openapi),
             route("/asyncapi.json", "GET", Role.READ, self._asyncapi),
+            route("/metrics", "GET", Role.READ, self._metrics),
         ]
 
     async def _page(self, request: Request) -> Response:
@@ -39,6 +40,12 @@ class AboutRoutes:
         """Every partition can be read."""
         await self._crews.reads.run(self._live.commits)
         return json_response({"status": "ready"})
+
+    async def _metrics(self, request: Request) -> Response:
+        """In the text format of Prometheus."""
+        return Response(
+            await self._crews.slow.run(self._live.metrics), media_type="text/plain; version=0.0.4"
+        )
 
     async def _openapi(self, request: Request) -> Response:
         return await read(self._crews.reads, request, (), lambda asked: openapi(self._live))

@@ -127,6 +127,14 @@ OPERATIONS = (
         Answer("Yes.", {"status": _TEXT}),
         _BUSY,
     ),
+    Operation(
+        "metrics",
+        "GET",
+        "/metrics",
+        "What is measured, for Prometheus.",
+        Answer("In its text format.", media="text/plain"),
+        _READ,
+    ),
     Operation("openapi", "GET", "/openapi.json", "This document.", _OBJECT, _READ),
     Operation("asyncapi", "GET", "/asyncapi.json", "The feeds.", _OBJECT, _READ),
     Operation(

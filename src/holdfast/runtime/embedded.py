@@ -5,18 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.thread import CallerThread
+from holdfast.runtime.metering.board import PROGRAM, metered, start_publishing
+from holdfast.runtime.metering.reporting import of_shipper, of_snapshotter, of_worker
+from holdfast.runtime.metering.samples import Sample
+from holdfast.runtime.metering.vitals import vitals
 from holdfast.runtime.repeating import Repeating, keep_house
 from holdfast.runtime.worker import Worker
 
 if TYPE_CHECKING:
     from holdfast.runtime.archiving.running import Archiver
+    from holdfast.runtime.snapshots.snapshotter import Snapshotter
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -34,20 +40,26 @@ class Embedded:
         self._engine = engine
         self._failure: BaseException | None = None
         self._stopping = False
+        self._tellers: list[Callable[[], Iterable[Sample]]] = []
         with ExitStack() as parts:
             if archiver is not None:
                 parts.callback(archiver.stop)
+                self._tellers.append(partial(of_shipper, archiver.shipper))
             self._caller = CallerThread(fleet, engine)
             parts.callback(self._caller.stop)
             numbers = None if engine.capabilities.assigns else engine.catalog.layout.numbers
-            self._worker = Worker(fleet, engine, numbers, called=self._caller.called)
+            called = self._caller.called
+            self._worker = Worker(fleet, engine, numbers, called=called, metered=metered())
             self._worker.tick()  # claim here, so that what is wrong is the caller's exception
             parts.callback(keep_house(engine).stop)
             self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
             self._thread.start()
             parts.callback(self._stop_worker)
             if snapshots is not None:
-                parts.enter_context(_snapshots(engine, snapshots))
+                snapshotter = parts.enter_context(_snapshots(engine, snapshots))
+                self._tellers.append(partial(of_snapshotter, snapshotter))
+            self._tellers += [partial(of_worker, self._worker, PROGRAM), self._caller.samples]
+            parts.callback(start_publishing(engine, self._parts_tell, at_once=False))
             self._parts = parts.pop_all()
 
     def _run(self) -> None:
@@ -63,6 +75,13 @@ class Embedded:
         self._engine.wake()
         self._thread.join()
 
+    def _parts_tell(self) -> list[Sample]:
+        return [sample for tell in self._tellers for sample in tell()]
+
+    def samples(self) -> Sequence[Sample]:
+        """What this process tells of itself."""
+        return [*vitals(PROGRAM), *self._parts_tell()]
+
     def alarms(self) -> dict[int, str]:
         return {**self._worker.alarms, **self._worker.fenced}
 
@@ -77,7 +96,7 @@ class Embedded:
 
 
 @contextmanager
-def _snapshots(engine: Engine, url: str) -> Iterator[None]:
+def _snapshots(engine: Engine, url: str) -> Iterator[Snapshotter]:
     # Imported by those who want it: a worker has to start quickly, and needs none of this.
     from holdfast.blob.urls import open_blob
     from holdfast.runtime.snapshots.snapshotter import LOOK_SECONDS, Snapshotter
@@ -87,6 +106,6 @@ def _snapshots(engine: Engine, url: str) -> Iterator[None]:
         snapshotter = Snapshotter(engine, SnapshotStore(blob))
         repeating = Repeating("snapshots", snapshotter.tick, LOOK_SECONDS)
         try:
-            yield
+            yield snapshotter
         finally:
             repeating.stop()

@@ -17,6 +17,7 @@ from holdfast.errors import Rescaling, UsageError
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.issued import find_action, key_of
 from holdfast.runtime.lives import ActionLife, Lives
+from holdfast.runtime.metering.samples import Sample
 from holdfast.runtime.reading import (
     ACTIONS_PER_PAGE,
     ActionPage,
@@ -114,6 +115,16 @@ class Handle(Waiting):
     def commits(self) -> dict[int, int]:
         """How many commits each partition has: what is read again is the same while this is."""
         return {number: view.head().commits for number, view in self._reading.views().items()}
+
+    def metrics(self) -> bytes:
+        """All that is measured of this fleet, in the text format of Prometheus."""
+        from holdfast.runtime.metering.exposition import exposition  # most programs never ask
+
+        return exposition(self)
+
+    def own_samples(self) -> Sequence[Sample]:
+        """What this process tells of itself, if it folds."""
+        return self._embedded.samples() if self._embedded is not None else ()
 
     # Operating. Commands travel through the inbox, in order with the events.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.engine.port import Engine, View
+from holdfast.runtime.metering.families import FAMILIES
+from holdfast.runtime.metering.samples import Sample, exposed, gauge
 from holdfast.stepping.grounding import read_ground
 
 
@@ -26,12 +28,17 @@ class Lag(NamedTuple):
 
 def lags(engine: Engine, clock: Callable[[], float] = time.time) -> list[Lag]:
     return [
-        _lag(number, engine.view(number), clock, engine.paused_seconds(number))
+        lag_of(number, engine.view(number), engine.paused_seconds(number), clock)
         for number in engine.catalog.layout.numbers
     ]
 
 
-def _lag(number: int, view: View, clock: Callable[[], float], paused_seconds: float | None) -> Lag:
+def lag_of(
+    number: int,
+    view: View,
+    paused_seconds: float | None,
+    clock: Callable[[], float] = time.time,
+) -> Lag:
     head = view.head()
     folded = head.position
     inbox = max(folded, view.inbox_next())
@@ -43,23 +50,18 @@ def _lag(number: int, view: View, clock: Callable[[], float], paused_seconds: fl
     return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds, why)
 
 
+def lag_samples(found: list[Lag]) -> Iterator[Sample]:
+    for lag in found:
+        own = {"partition": lag.partition}
+        yield gauge("holdfast_inbox_events_total", lag.inbox, **own)
+        yield gauge("holdfast_folded_events_total", lag.folded, **own)
+        yield gauge("holdfast_lag_events", lag.waiting, **own)
+        yield gauge("holdfast_lag_seconds", round(lag.oldest_seconds, 3), **own)
+        yield gauge("holdfast_ground_stop", int(bool(lag.ground_stop)), **own)
+        if lag.paused_seconds is not None:  # partitions of other engines are not handed over
+            yield gauge("holdfast_handover_pause_seconds", lag.paused_seconds, **own)
+
+
 def as_metrics(fleet: str, found: list[Lag]) -> str:
     """In the text format of Prometheus."""
-    families: dict[str, Sequence[float | None]] = {
-        "holdfast_inbox_events_total counter": [lag.inbox for lag in found],
-        "holdfast_folded_events_total counter": [lag.folded for lag in found],
-        "holdfast_lag_events gauge": [lag.waiting for lag in found],
-        "holdfast_lag_seconds gauge": [round(lag.oldest_seconds, 3) for lag in found],
-        "holdfast_ground_stop gauge": [int(bool(lag.ground_stop)) for lag in found],
-        "holdfast_handover_pause_seconds gauge": [lag.paused_seconds for lag in found],
-    }
-    lines = []
-    for family, values in families.items():
-        if all(value is None for value in values):
-            continue  # partitions of this engine are not handed over
-        lines.append(f"# TYPE {family}")
-        name = family.split()[0]
-        for lag, value in zip(found, values, strict=True):
-            if value is not None:
-                lines.append(f'{name}{{fleet="{fleet}",partition="{lag.partition}"}} {value}')
-    return "\n".join(lines) + "\n"
+    return exposed(FAMILIES, lag_samples(found), {"fleet": fleet}).decode()

@@ -15,10 +15,13 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.engine.urls import for_worker
 from holdfast.runtime.calling.bell import new_bell
+from holdfast.runtime.metering.board import PROCESS, Publisher, tidy
+from holdfast.runtime.metering.reporting import of_supervisors
 from holdfast.runtime.supervisor import HEARTBEAT_SECONDS, Post, Supervisor
 
 FINISH_SECONDS = 10.0  # a worker finishes its commit in far less; then it is ended
@@ -28,7 +31,7 @@ class Child:
     """One process and the pipe its heartbeats come through."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()
+        self, name: str, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()
     ) -> None:
         self.pipe, theirs = os.pipe()
         os.set_blocking(self.pipe, False)
@@ -37,6 +40,7 @@ class Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments, *map(str, passed)],
                 pass_fds=passed,
+                env={**os.environ, PROCESS: name},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C goes to the supervisor, which decides
             )
@@ -102,10 +106,12 @@ class Launcher:
         helpers: Sequence[Helper] = (),
         *,
         pin: bool = False,
+        board: Path | None = None,
     ) -> None:
         """With `calls` a caller is started at once, otherwise when the first call is committed.
 
-        With `pin` each worker keeps to one core, in turn of those that this process may use.
+        With `pin` each worker keeps to one core, in turn of those that this process may use. On the
+        `board` the supervisor tells of them.
         """
         self._arguments = [fleet, url, str(memory_bytes_max)]
         self._bell = new_bell()
@@ -114,19 +120,21 @@ class Launcher:
         self.supervisor = Supervisor(self._spawn, workers, partitions, time.monotonic)
         self.callers = Supervisor(self._spawn_caller, 1, [0], time.monotonic, role="caller")
         self.helpers = [_helping(helper) for helper in helpers]
+        self._board = board
         self._stopping = threading.Event()
 
     def _spawn(self, number: int, partitions: Sequence[int]) -> Child:
         fleet, url, memory = self._arguments
         arguments = [fleet, for_worker(url, number), memory, ",".join(map(str, partitions))]
-        child = Child("holdfast.runtime.process", arguments, [self._bell])
+        child = Child(f"worker-{number}", "holdfast.runtime.process", arguments, [self._bell])
         if self._cores:
             with suppress(ProcessLookupError):  # it has ended already: the supervisor will see
                 os.sched_setaffinity(child.pid, {self._cores[number % len(self._cores)]})
         return child
 
     def _spawn_caller(self, number: int, partitions: Sequence[int]) -> Child:
-        return Child("holdfast.runtime.calling.process", self._arguments[:2], [self._bell])
+        module = "holdfast.runtime.calling.process"
+        return Child("caller", module, self._arguments[:2], [self._bell])
 
     def stop(self) -> None:
         """Safe from a signal handler or another thread."""
@@ -137,6 +145,7 @@ class Launcher:
 
     def run(self) -> None:
         """Until `stop`; a process's end or heartbeat wakes the loop through its pipe."""
+        publisher = self._publisher()
         try:
             while not self._stopping.is_set():
                 for supervisor in self._at_work():
@@ -148,6 +157,15 @@ class Launcher:
             for supervisor in (self.callers, self.supervisor, *self.helpers):
                 supervisor.kill()
             os.close(self._bell)
+            if publisher is not None:
+                publisher.stop()
+
+    def _publisher(self) -> Publisher | None:
+        if self._board is None:
+            return None
+        tidy(self._board)
+        everybody = (self.supervisor, self.callers, *self.helpers)
+        return Publisher(self._board, "supervisor", lambda: of_supervisors(everybody))
 
     def _at_work(self) -> list[Supervisor]:
         callers = [self.callers] if self._calls else []
@@ -176,7 +194,8 @@ class Launcher:
 
 def _helping(helper: Helper) -> Supervisor:
     def spawn(number: int, partitions: Sequence[int]) -> Child:
-        return Child(helper.module, helper.arguments, helper.descriptors)
+        name = helper.noun.replace(" ", "-")
+        return Child(name, helper.module, helper.arguments, helper.descriptors)
 
     supervisor = Supervisor(spawn, 1, [0], time.monotonic, helper.noun)
     supervisor.posts[0].start_after = time.monotonic() + helper.after_seconds

@@ -13,7 +13,9 @@ from holdfast.engine.port import Claim, Engine, Loaded
 from holdfast.engine.stamping import Clock, next_stamp
 from holdfast.errors import Fenced, HoldfastError, OutdatedCode
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime import logs
 from holdfast.runtime.gathering import INTERVAL_SECONDS_MAX, pause
+from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.relay import Relay
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Outgoing
@@ -48,6 +50,7 @@ class Partition:
         clock: Clock,
         called: Callable[[], None] = lambda: None,
         kernels: Mapping[str, Kernel] | None = None,
+        meter: PartitionMeter | None = None,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
@@ -74,6 +77,8 @@ class Partition:
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
         self._kernels = kernels
+        self.meter = meter
+        self._batch: list[Inputs] = []  # what the commit under way takes
         loaded = self._load()
         self._instant = loaded.stamp  # so that a clock that jumped while nobody folded is noticed
         self._relay.add(Outgoing(*row) for row in loaded.outbox)
@@ -117,6 +122,10 @@ class Partition:
     def _outbox_full(self) -> bool:
         """Then the relay has to catch up first; appends elsewhere never wait for us."""
         return self._relay.messages_waiting > self._engine.limits.outbox_messages_max
+
+    @property
+    def messages_waiting(self) -> int:
+        return self._relay.messages_waiting
 
     @property
     def trouble(self) -> str | None:
@@ -174,6 +183,7 @@ class Partition:
             return None
         batch = self._read()
         self._sends = len(batch)
+        self._batch = batch
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
             bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS
@@ -227,6 +237,8 @@ class Partition:
         batch: list[Inputs] = []
         count = 0
         for stored in self._engine.read(self.number, position, most):
+            if self.meter is not None:
+                self.meter.read_bytes += len(stored.frame)
             try:
                 inputs = self._decode(stored)
             except OutdatedCode:
@@ -262,38 +274,52 @@ class Partition:
             return read_inputs(stored, self._codebook)
 
     def _commit(self, commit: Commit) -> None:
-        self.committing_since = self._clock().uptime
+        self.committing_since = since = self._clock().uptime
         try:
             self._engine.commit([(self.claim, commit)])
         finally:
             self.committing_since = None
         self._pending = None
+        if self.meter is not None:
+            self._measure(commit, self.meter, since)
+        self._batch = []  # frames are large
         self._engine.compact(self.claim, self.stepper.images)
         if not self._engine.capabilities.delivers_messages:
             self._relay.add(commit.outgoing)
         self._many_messages |= sum(out.count for out in commit.outgoing) > MESSAGES_MAX
         if commit.calls:
             self._called()
-        for line in commit.logs:
-            level = logging.getLevelName(line.level.upper())
-            _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text)
-        for letter in commit.letters[:LETTERS_LOGGED]:
-            _log.warning(
-                "dead letter %d.%d: %s/%s: %s",
-                self.number,
-                letter.id,
-                letter.agent,
-                letter.key,
-                letter.error,
-            )
+        self._log_lines(commit)
         self._events_max = min(self._most_events, self._events_max * 2)
         for kind in self.stepper.compiled:
             if (complaint := kind.complaint()) is not None:
                 _log.warning("%s", complaint)
-        if len(commit.letters) > LETTERS_LOGGED:
-            _log.warning("and %d more dead letters", len(commit.letters) - LETTERS_LOGGED)
         if self._alone and self.position >= self._alone_until:
             self._alone = False
+
+    def _log_lines(self, commit: Commit) -> None:
+        """What handlers have logged, and what has become a dead letter, now that it is true."""
+        about = {"partition": self.number, "commit": commit.head.commits}
+        for line in commit.logs:
+            level = logging.getLevelName(line.level.upper())
+            own = logs.ids(**about, agent=line.agent, key=line.key)
+            _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text, extra=own)
+        for letter in commit.letters[:LETTERS_LOGGED]:
+            name = f"{self.number}.{letter.id}"
+            own = {"agent": letter.agent, "key": letter.key, "position": letter.position}
+            _log.warning(
+                "dead letter %s: %s/%s: %s",
+                *(name, letter.agent, letter.key, letter.error),
+                extra=logs.ids(**about, **own, letter=name),
+            )
+        if len(commit.letters) > LETTERS_LOGGED:
+            more = len(commit.letters) - LETTERS_LOGGED
+            _log.warning("and %d more dead letters", more, extra=logs.ids(**about))
+
+    def _measure(self, commit: Commit, meter: PartitionMeter, since: float) -> None:
+        now = self._clock()
+        folded = since - self._instant.uptime
+        meter.committed(self._batch, commit, now, folded, now.uptime - since)
 
     def _deliver(self, now: float) -> bool:
         """Hand over what waits. True if anything went; who is refused waits, and stops nobody."""

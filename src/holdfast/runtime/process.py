@@ -16,10 +16,13 @@ from functools import partial
 
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
 from holdfast.runtime.calling.bell import left_open, ring
 from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.metering.board import metered, own_name, start_publishing
+from holdfast.runtime.metering.reporting import of_worker
 from holdfast.runtime.repeating import keep_house
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 from holdfast.runtime.supervisor import EXIT_FENCED
@@ -61,10 +64,11 @@ def run(
     if int(memory):
         resource.setrlimit(resource.RLIMIT_DATA, (int(memory), int(memory)))
     fleet = load_fleet(fleet_reference)
+    logs.fleet_is(fleet.name)
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
     called = partial(ring, int(bell)) if bell else _nobody_listens
     wanted = None if engine.capabilities.assigns else [int(n) for n in partitions.split(",")]
-    worker = Worker(fleet, engine, wanted, called=called)
+    worker = Worker(fleet, engine, wanted, called=called, metered=metered())
     heart.watch = Watch(worker).look
     # Agents live long and our batches make no cycles: a full collection every few commits would
     # only stop the fold. Cycles of the user's making are still found, more rarely.
@@ -72,9 +76,11 @@ def run(
     gc.set_threshold(100_000, 20, 100)
     keep_freed_memory()
     housekeeper = keep_house(engine)
+    finish_publishing = start_publishing(engine, partial(of_worker, worker, own_name()))
     if left_open(engine):
         called()  # whoever committed them may have died before it could ring
     _loop(worker, engine)
+    finish_publishing()
     housekeeper.stop()
     engine.close()
     return EXIT_FENCED if worker.fenced else 0

@@ -5,7 +5,6 @@ finishes when it is told to, and says in one line why it cannot run.
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from holdfast.errors import GiveUp, HoldfastError, TheirBug, YourBug
+from holdfast.runtime import logs
 from holdfast.runtime.supervisor import EXIT_FENCED, EXIT_REFUSED, HEARTBEAT_SECONDS
 
 PAUSE_SECONDS = 5.0  # a helper that cannot run tries again, and says so, this often
@@ -72,13 +72,13 @@ def serve(run: Callable[..., int], *, fleet_goes_on_without: str = "") -> NoRetu
     Trying again does not help a worker whose code or data is wrong, and the fleet stops. A helper
     says without what the fleet goes on, and is started again.
     """
-    logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")
     missing = fleet_goes_on_without
     try:
+        logs.set_up()
         sys.exit(run(*sys.argv[1:]))
     except HoldfastError as error:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to finish
-        print(f"holdfast: {f'no {missing}: ' if missing else ''}{error}", file=sys.stderr)
+        logs.complain(f"{f'no {missing}: ' if missing else ''}{error}")
         time.sleep(PAUSE_SECONDS if missing else 0.0)
         wrong = isinstance(error, (YourBug, TheirBug, GiveUp))
         sys.exit(EXIT_REFUSED if wrong and not missing else 1)

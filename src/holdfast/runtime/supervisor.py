@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import GiveUp
+from holdfast.runtime.logs import ids
 
 HEARTBEAT_SECONDS = 0.2
 SILENT_SECONDS = 1.0  # five missed heartbeats; with a restart of 0.5 s a takeover stays under 2 s
@@ -54,6 +55,7 @@ class Post:
     heard: float = 0.0
     beating: bool = False
     failures: int = 0
+    starts: int = 0
     start_after: float = 0.0
     ends: list[str] = field(default_factory=list)
 
@@ -74,6 +76,17 @@ class Supervisor:
         self.posts = [post for post in self.posts if post.partitions]
         self._stopping = False
 
+    def name_of(self, post: Post) -> str:
+        """As logs and metrics have it: `worker-0`, `caller`, `source-reader`."""
+        return f"worker-{post.number}" if self._role == "worker" else self._role.replace(" ", "-")
+
+    def _about(self, post: Post) -> tuple[str, int]:
+        return self._role, post.number
+
+    def _ids(self, post: Post) -> dict[str, object]:
+        worker = {"worker": post.number} if self._role == "worker" else {}
+        return ids(subject=self.name_of(post), **worker)
+
     def tick(self) -> None:
         for post in self.posts:
             if post.process is None:
@@ -86,7 +99,9 @@ class Supervisor:
         post.process = self._spawn(post.number, post.partitions)
         post.started = post.heard = self._clock()
         post.beating = False
-        _log.info("%s %d started as process %d", self._role, post.number, post.process.pid)
+        post.starts += 1
+        about = self._about(post)
+        _log.info("%s %d started as process %d", *about, post.process.pid, extra=self._ids(post))
 
     def _watch(self, post: Post, process: WorkerProcess) -> None:
         now = self._clock()
@@ -97,9 +112,8 @@ class Supervisor:
             patience = SILENT_SECONDS if post.beating else STARTING_SECONDS
             if now - post.heard <= patience:
                 return
-            _log.warning(
-                "%s %d (process %d) is silent: ending it", self._role, post.number, process.pid
-            )
+            text = "%s %d (process %d) is silent: ending it"
+            _log.warning(text, *self._about(post), process.pid, extra=self._ids(post))
             process.kill()
             code = process.ended()
         self._ended(post, code, now)
@@ -114,7 +128,8 @@ class Supervisor:
         pause = BACKOFF_SECONDS[min(post.failures, len(BACKOFF_SECONDS) - 1)]
         post.start_after = now + pause
         post.ends = [*post.ends[-9:], f"exit {code}"]
-        _log.warning("%s %d ended (%s): starting it again", self._role, post.number, code)
+        text = "%s %d ended (%s): starting it again"
+        _log.warning(text, *self._about(post), code, extra=self._ids(post))
         if pause == 0.0:
             self._start(post)
 

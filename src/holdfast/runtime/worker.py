@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from time import thread_time
 
 from holdfast.engine.port import Engine, Granted
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime import logs
 from holdfast.runtime.kernels import kernels_of
+from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.schemas import agree, states_in_use
 
@@ -30,17 +33,22 @@ class Worker:
         wanted: Sequence[int] | None,
         clock: Clock = system_clock,
         called: Callable[[], None] = lambda: None,
+        *,
+        metered: bool = False,
     ) -> None:
         """`called` is told when calls were committed, so that whoever runs them need not look.
 
-        With None wanted, the engine says which partitions this worker has.
+        With None wanted, the engine says which partitions this worker has. Who is `metered` counts
+        what it commits.
         """
         self._fleet = fleet
         self._engine = engine
         self._wanted = None if wanted is None else list(wanted)
         self._clock = clock
         self._called = called
-        self._codebook, self._generation = agree(fleet, engine.catalog, states_in_use(engine))
+        self._metered = metered
+        self._cpu_seen = 0.0
+        self._codebook, self.generation = agree(fleet, engine.catalog, states_in_use(engine))
         self._kernels = kernels_of(fleet)
         self.partitions: dict[int, Partition] = {}
         self.fenced: dict[int, str] = {}
@@ -52,12 +60,22 @@ class Worker:
         moved = False
         for number, partition in list(self.partitions.items()):
             try:
-                moved = partition.advance() or moved
+                moved = self._advance(partition) or moved
                 self._note(number, partition.trouble)
             except Fenced as reason:
-                _log.warning("partition %d: %s", number, reason)
+                _log.warning("partition %d: %s", number, reason, extra=logs.ids(partition=number))
                 del self.partitions[number]
                 self.fenced[number] = str(reason)
+        return moved
+
+    def _advance(self, partition: Partition) -> bool:
+        if partition.meter is None:
+            return partition.advance()
+        moved = partition.advance()
+        if moved:  # what was spent on looking around before is little, and counted here
+            now = thread_time()
+            partition.meter.cpu_seconds += now - self._cpu_seen
+            self._cpu_seen = now
         return moved
 
     def turn(self, sleep: Callable[[float], None]) -> None:
@@ -70,10 +88,12 @@ class Worker:
             sleep(pause)
 
     def _take_assignments(self) -> None:
-        for change in self._engine.assignments(self._wanted, self._generation):
+        for change in self._engine.assignments(self._wanted, self.generation):
             if isinstance(change, Granted):
                 claim = change.claim
-                self.partitions[claim.partition] = Partition(
+                began = self._clock().uptime
+                meter = PartitionMeter(claim.partition) if self._metered else None
+                partition = self.partitions[claim.partition] = Partition(
                     claim,
                     self._engine,
                     self._fleet,
@@ -81,7 +101,11 @@ class Worker:
                     self._clock,
                     self._called,
                     self._kernels,
+                    meter,
                 )
+                if meter is not None:
+                    now = self._clock()
+                    meter.claimed(claim.epoch, now.uptime - began, now.wall, partition.stepper)
                 if self._engine.capabilities.assigns and self._has_calls(claim.partition):
                     self._called()  # whoever committed them may have died before it could say so
             else:
@@ -94,7 +118,8 @@ class Worker:
         if trouble is None:
             self.alarms.pop(partition, None)
         elif self.alarms.get(partition) != trouble:
-            _log.error("partition %d waits: %s", partition, trouble)
+            about = logs.ids(partition=partition)
+            _log.error("partition %d waits: %s", partition, trouble, extra=about)
             self.alarms[partition] = trouble
 
     def idle_seconds(self) -> float:

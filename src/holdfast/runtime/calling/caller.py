@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -21,6 +22,7 @@ from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.answers import Answers
 from holdfast.runtime.calling.lane import FunctionStatus, Lane, Work
 from holdfast.runtime.calling.port import LOST, Attempt, Executor, Outcome, shorten
+from holdfast.runtime.metering.samples import Histogram
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.stepping.commit import Call
 from holdfast.stepping.inputs import reply_frame
@@ -39,8 +41,10 @@ class Caller:
         engine: Engine,
         executors: Mapping[str, Executor],
         clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._fleet = fleet
+        self._wall = wall
         self._engine = engine
         self._executors = dict(executors)
         self._clock = clock
@@ -90,6 +94,10 @@ class Caller:
     def status(self) -> list[FunctionStatus]:
         now = self._clock()
         return [self._lanes[name].status(now) for name in sorted(self._lanes)]
+
+    def answered_after(self) -> list[tuple[str, Histogram]]:
+        """Of each function, for how long its calls were open."""
+        return [(name, lane.answered_after) for name, lane in sorted(self._lanes.items())]
 
     # What is to be done.
 
@@ -308,6 +316,7 @@ class Caller:
         for work in answered:
             self._known.discard(work.call.id)
             work.lane.drop(work)
+            work.lane.answered_after.add(max(0.0, self._wall() - work.call.now))
         return bool(answered)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Iterator
 
 from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
@@ -14,6 +15,8 @@ from holdfast.runtime.calling.coroutines import CoroutineExecutor
 from holdfast.runtime.calling.port import Executor
 from holdfast.runtime.calling.processes import ProcessExecutor
 from holdfast.runtime.calling.status import publish, withdraw
+from holdfast.runtime.metering.reporting import of_caller
+from holdfast.runtime.metering.samples import Sample
 
 WAIT_SECONDS_MAX = 0.5  # children are looked at this often, whatever they say
 PUBLISH_SECONDS = 0.5
@@ -41,6 +44,9 @@ class Driver:
                 publish(self._root, status)
                 self._published = status
             self._publish_after = time.monotonic() + PUBLISH_SECONDS
+
+    def samples(self) -> Iterator[Sample]:
+        return of_caller(self._caller)
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()

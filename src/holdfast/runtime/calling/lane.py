@@ -13,6 +13,7 @@ from typing import NamedTuple
 from holdfast.model.calls import CallOptions
 from holdfast.runtime.calling.breaker import Breaker
 from holdfast.runtime.calling.port import Executor, Function
+from holdfast.runtime.metering.samples import SECONDS, Histogram
 from holdfast.stepping.commit import Call
 
 CALLS_HELD_MAX = 10_000
@@ -60,6 +61,7 @@ class Lane:
     held_bytes: int = 0
     attempts: int = 0
     failures: int = 0
+    answered_after: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     left_behind: dict[int, int] = field(default_factory=dict)  # partition -> after which number
 
     @property

@@ -7,17 +7,21 @@ it. Workers ring BELL when they have committed calls.
 from __future__ import annotations
 
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
 from holdfast.runtime.calling.bell import ring
 from holdfast.runtime.calling.driving import Driver
 from holdfast.runtime.loading import load_fleet
+from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 
 def run(fleet_reference: str, url: str, pipe: str, bell: str) -> int:
     attend(pipe)
     fleet = load_fleet(fleet_reference)
+    logs.fleet_is(fleet.name)
     engine = open_engine(url, fleet.name)
     driver = Driver(fleet, engine, int(bell))
+    finish_publishing = start_publishing(engine, driver.samples)
     stopping = False
 
     def finish() -> None:
@@ -30,6 +34,7 @@ def run(fleet_reference: str, url: str, pipe: str, bell: str) -> int:
         while not stopping:
             driver.turn()
     finally:
+        finish_publishing()
         driver.close()
         engine.close()
     return 0

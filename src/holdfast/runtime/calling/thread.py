@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.bell import left_open, new_bell, ring
+from holdfast.runtime.metering.samples import Sample
+
+if TYPE_CHECKING:
+    from holdfast.runtime.calling.driving import Driver
 
 _log = logging.getLogger("holdfast.caller")
 
@@ -24,6 +30,7 @@ class CallerThread:
         self._starting = threading.Lock()
         self._stopping = False
         self.failure: BaseException | None = None
+        self._driver: Driver | None = None
         if left_open(engine):
             self.called()
 
@@ -41,7 +48,7 @@ class CallerThread:
         from holdfast.runtime.calling.driving import Driver  # most programs never call
 
         try:
-            driver = Driver(self._fleet, self._engine, self._bell)
+            driver = self._driver = Driver(self._fleet, self._engine, self._bell)
             try:
                 while not self._stopping:
                     driver.turn()
@@ -50,6 +57,9 @@ class CallerThread:
         except BaseException as error:
             self.failure = error
             _log.exception("the caller stopped")
+
+    def samples(self) -> Sequence[Sample]:
+        return list(self._driver.samples()) if self._driver is not None else ()
 
     def stop(self) -> None:
         """What its functions are at is ended; those calls are open, and run again next time."""

@@ -76,6 +76,7 @@ class Snapshotter:
         self._collected = self._looked.at
         self.stretch = 1.0  # of the interval
         self.made: Made | None = None
+        self.taken: float | None = None  # when the newest was, by the clock
         self.trouble: str | None = None
 
     def tick(self) -> bool:
@@ -101,6 +102,7 @@ class Snapshotter:
             self._last = seen
             return False
         self.made = self._creation.run()
+        self.taken = self.made.manifest.taken
         self.trouble = None
         after = self._look()
         self._judge(seen, after)
@@ -124,6 +126,7 @@ class Snapshotter:
     def _is_saved(self, seen: Seen) -> bool:
         """Whether the newest snapshot, of an earlier run, has all there is."""
         newest = self._creation.before()
+        self.taken = None if newest is None else newest.taken
         if newest is None or newest.layout.numbers != seen.partitions:
             return False
         return sum(entry.facts.head.commits for entry in newest.partitions) == seen.commits

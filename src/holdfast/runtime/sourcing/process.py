@@ -11,6 +11,8 @@ import threading
 
 from holdfast.engine.kafka.troubles import admin_of
 from holdfast.engine.urls import open_engine
+from holdfast.runtime import logs
+from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.sourcing.batching import Batcher
 from holdfast.runtime.sourcing.declaring import parse_sources
 from holdfast.runtime.sourcing.decoding import Decoder
@@ -25,6 +27,7 @@ from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
     attend(pipe)
+    logs.fleet_is(fleet)
     settings = brokers_of(url, brokers, fleet)
     declared = parse_sources(json.loads(sources), settings.prefix or "")
     check_topics(settings, declared)
@@ -37,6 +40,7 @@ def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
     rerouter = Rerouter(engine, lease)
     decoders = {each.topic: Decoder(each, engine) for each in declared}
     batcher = Batcher(decoders, positions, rerouter)
+    finish_publishing = start_publishing(engine)
     stopping = threading.Event()
     when_told_to_finish(stopping.set)
     reader = SourceReader(settings, topics, positions, batcher, rerouter, rejects, lease)
@@ -44,6 +48,7 @@ def run(url: str, brokers: str, fleet: str, sources: str, pipe: str) -> int:
         while not stopping.is_set():
             reader.tick()
     finally:
+        finish_publishing()
         reader.close()
         rerouter.close()
         engine.close()

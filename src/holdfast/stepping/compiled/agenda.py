@@ -30,6 +30,9 @@ class RowAgenda:
         self._beside: dict[tuple[int, str], float] = {}  # valid hints of timers without a slot
         self._ready: list[tuple[str, Hint]] = []  # due at one time, with their keys, first last
 
+    def __len__(self) -> int:
+        return len(self._heap) + len(self._line) - self._at
+
     @property
     def next_due(self) -> float | None:
         self._kind.settle()

@@ -1,0 +1,78 @@
+"""Goal: `holdfast profile` finds a running worker by itself and draws what it does, down to the
+user's handler; whoever may not look, or names nothing that runs, is told so in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import AccessDenied, Missing
+from holdfast.runtime.metering import profiling
+from holdfast.runtime.untyped import UntypedLive
+from tests.cli.commands import holdfast, holdfast_here, refused
+from tests.metering.running import drive, running
+
+
+@contextmanager
+def under_load(live: UntypedLive) -> Iterator[None]:
+    stopping = threading.Event()
+
+    def load() -> None:
+        while not stopping.is_set():
+            drive(live, 4_000)
+
+    driver = threading.Thread(target=load)
+    driver.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        driver.join()
+
+
+def test_the_picture_names_the_handler(tmp_path: Path) -> None:
+    with running(tmp_path, "--snapshots", "none") as (_, live), under_load(live):
+        words = ["profile", "--data", "data", "--seconds", 2]
+        done = holdfast(*words, "--worker", 1, cwd=tmp_path)
+        assert done.stdout.startswith("flame.svg: process ")
+        picture = (tmp_path / "flame.svg").read_text("utf-8")
+        assert picture.startswith("<?xml")
+        assert "moved (program.py" in picture
+        assert "distance (program.py" in picture
+        holdfast(*words, "--format", "speedscope", "--output", "s.json", cwd=tmp_path)
+        frames = json.loads((tmp_path / "s.json").read_text("utf-8"))["shared"]["frames"]
+        assert "distance" in {frame["name"] for frame in frames}
+        none = holdfast(*words, "--worker", 2, cwd=tmp_path, code=None)
+        refused(none, "no process 'worker-2'", "supervisor, worker-0, worker-1")
+        nowhere = holdfast(*words, "--output", "no/where.svg", cwd=tmp_path, code=None)
+        refused(nowhere, "there is no folder no")
+    rests = holdfast_here(*words, cwd=tmp_path, code=2)
+    refused(rests, "nothing runs here now", "holdfast run")
+
+
+def test_what_is_missing_or_not_permitted_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "py-spy"
+    if os.getuid() == 0:
+        rights = "setpriv --reuid 65534 --clear-groups"  # the real one, as a stranger
+    else:
+        rights = "exec"
+    real = profiling._program()
+    program.write_text(f'#!/bin/sh\n{rights} {real} "$@"\n')
+    program.chmod(0o755)
+    stranger = os.getpid() if os.getuid() == 0 else 1
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(AccessDenied, match="ptrace_scope=0; in a container"):
+        profiling.record(stranger, 1, 100, tmp_path / "x.svg", "svg")
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Missing, match=r"holdfast\[profile\]"):
+        profiling.record(os.getpid(), 1, 100, tmp_path / "x.svg", "svg")
