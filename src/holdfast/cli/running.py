@@ -16,6 +16,7 @@ from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
 from holdfast.errors import NotYet, OutdatedCode, UsageError
+from holdfast.gateway.mqtt.starting import BridgeOptions
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
 from holdfast.runtime.calling.bell import left_open
@@ -74,6 +75,8 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     metavar="HOST:PORT",
     help="Where those topics are, if not where the data is.",
 )
+@click.option("--mqtt", metavar="URL", help="Bridge to an MQTT broker, mqtt://host:port.")
+@click.option("--mqtt-table", metavar="FILE", help="Its table of topics, as for `bridge`.")
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option("--port", type=int, help="Comes with a later release.")
 def run(
@@ -89,6 +92,8 @@ def run(
     archive_seconds: float,
     sources: tuple[str, ...],
     source_brokers: str | None,
+    mqtt: str | None,
+    mqtt_table: str | None,
     pin: bool,
     port: int | None,
 ) -> None:
@@ -107,8 +112,9 @@ def run(
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
-        if sources:
-            raise UsageError("memory: lives in one process: --source needs sqlite: or kafka:")
+        if sources or mqtt is not None:
+            given = "--source" if sources else "--mqtt"
+            raise UsageError(f"memory: lives in one process: {given} needs sqlite: or kafka:")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
         return
     helpers = []
@@ -118,8 +124,8 @@ def run(
     store = _store(url, snapshots, archive)
     if store is not None:
         helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
-    options = SourceOptions(sources, source_brokers)
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin)
+    beside = (SourceOptions(sources, source_brokers), BridgeOptions(mqtt, mqtt_table))
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, beside, pin)
 
 
 def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
@@ -149,13 +155,13 @@ def _supervise(
     memory_max: int,
     archive: str | None,
     helpers: list[Helper],
-    sources: SourceOptions,
+    beside: tuple[SourceOptions, BridgeOptions],
     pin: bool,
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
     covert = hidden(url)
-    helpers = [*helpers, *sources.helpers(fleet, covert)]
+    helpers = [*helpers, *(helper for each in beside for helper in each.helpers(fleet, covert))]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
         if isinstance(engine, SqliteEngine):

@@ -1,0 +1,1 @@
+"""How machines reach a fleet from outside: one folder per protocol."""
