@@ -120,7 +120,7 @@ def stored(url: str) -> Iterator[tuple[str, float, float]]:
 
 def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     url = f"sqlite:{folder / 'data'}"
-    settings = {"autosave_on_changes": "false", "autosave_interval": 1800}
+    settings = {"autosave_on_changes": "false", "autosave_interval": 1800, "log_type": "error"}
     with Mosquitto(folder / "broker", settings) as broker:
         run = subprocess.Popen(
             [HOLDFAST, "run", str(FLEET), "--engine", url, "--workers", str(arguments.workers)]

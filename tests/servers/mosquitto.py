@@ -29,6 +29,7 @@ USUAL: Mapping[str, object] = {
     "max_queued_messages": 0,
     "max_inflight_messages": 0,
     "set_tcp_nodelay": "true",
+    "log_type": "all",  # what clients did is told there
 }
 
 
@@ -89,6 +90,18 @@ class Mosquitto:
 
     def log(self) -> str:
         return (self.folder / "log").read_text("utf-8", "replace")[-3000:]
+
+    def did(self, what: str) -> int:
+        """In how many lines it tells this, as in "Sending SUBACK to bridge"."""
+        return self._whole_log().count(what)
+
+    def stored(self, topic: str) -> int:
+        """How many messages have come for this topic."""
+        lines = self._whole_log().splitlines()
+        return sum("Received PUBLISH" in line and f"'{topic}'" in line for line in lines)
+
+    def _whole_log(self) -> str:
+        return (self.folder / "log").read_text("utf-8", "replace")
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

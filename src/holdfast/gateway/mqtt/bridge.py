@@ -22,7 +22,7 @@ from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
 from holdfast.gateway.mqtt.table import Table
 from holdfast.runtime.untyped import UntypedLive
 
-MESSAGES_PER_BATCH = 16_384
+MESSAGES_PER_BATCH = 65_536  # events in one send
 WAIT_SECONDS = 0.2
 PAUSE_SECONDS = 0.05  # before what was refused is tried again
 TELL_SECONDS = 10.0
