@@ -50,6 +50,7 @@ class Mosquitto:
         """`settings` are added to, or replace, the usual ones; `lines` stand as they are, behind
         the listener."""
         self.folder = folder
+        self.scheme, self.host = "mqtt", "127.0.0.1"
         (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._config = folder / "mosquitto.conf"
@@ -63,7 +64,7 @@ class Mosquitto:
 
     @property
     def url(self) -> str:
-        return f"mqtt://127.0.0.1:{self.port}"
+        return f"{self.scheme}://{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -90,6 +91,16 @@ class Mosquitto:
 
     def log(self) -> str:
         return (self.folder / "log").read_text("utf-8", "replace")[-3000:]
+
+    def save(self) -> None:
+        """Returns when all it has is in its file, which is made anew."""
+        path = self.folder / "data" / "mosquitto.db"
+        before = path.stat().st_ino if path.exists() else None
+        os.kill(self.pid, signal.SIGUSR1)
+        deadline = time.monotonic() + START_SECONDS
+        while not path.exists() or path.stat().st_ino == before:
+            assert time.monotonic() < deadline, "it does not save"
+            time.sleep(0.01)
 
     def did(self, what: str) -> int:
         """In how many lines it tells this, as in "Sending SUBACK to bridge"."""
@@ -134,6 +145,13 @@ class Mosquitto:
         command = [program("mosquitto_pub"), "-p", str(self.port), "-q", str(quality)]
         command += ["-t", topic, "-m", message, *words]
         subprocess.run(command, check=True, timeout=START_SECONDS, capture_output=True)
+
+    def try_pub(self, topic: str, message: str, *words: str) -> str:
+        """What the client says; it may be refused."""
+        command = [program("mosquitto_pub"), "-p", str(self.port), "-q", "1"]
+        command += ["-t", topic, "-m", message, *words]
+        done = subprocess.run(command, check=False, timeout=START_SECONDS, capture_output=True)
+        return (done.stdout + done.stderr).decode()
 
     def sub(self, topic: str, *words: str, count: int = 1, seconds: int = 20) -> str:
         """What comes until there are so many."""

@@ -43,8 +43,10 @@ def bridge(url: str, broker: str, table: str | None, keep: str | None, actions_f
     """
     from holdfast.engine.urls import open_engine, parse
     from holdfast.errors import UsageError
+    from holdfast.gateway.mqtt.address import parse_broker
     from holdfast.gateway.mqtt.starting import run_bridge
 
+    parse_broker(broker)  # a mistake in it is told before anything is opened
     if parse(url).scheme == "memory":
         raise UsageError("memory: lives in one process: a bridge needs sqlite: or kafka:")
     logging.basicConfig(level=logging.WARNING, format="holdfast: %(message)s")

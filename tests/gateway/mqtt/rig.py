@@ -42,6 +42,7 @@ def bridged(
     broker: Mosquitto,
     query: str = "",
     *,
+    user: str = "",
     table: str | None = None,
     folder: str | None = None,
     waits: bool = True,
@@ -51,12 +52,13 @@ def bridged(
     for another one, it has subscribed."""
     stopping, said = threading.Event(), []
     before = broker.did("Sending SUBACK")
+    place = broker.url.replace("://", f"://{user}@") if user else broker.url
     engine = open_engine(url, None)
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            words = (engine, url, f"{broker.url}{query}", table, folder, stopping.is_set)
+            words = (engine, url, f"{place}{query}", table, folder, stopping.is_set)
             said.append(run_bridge(*words, **options))
         except BaseException as error:
             failed.append(error)

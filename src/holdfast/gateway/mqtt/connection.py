@@ -78,7 +78,7 @@ class Connection:
         self._filters = filters
         self._lock = threading.Lock()
         self._tickets: dict[int, Ticket] = {}
-        self._asked: dict[int, Sequence[str]] = {}
+        self._early: dict[int, HoldfastError | None] = {}  # answers before we knew the number
         self.is_ready = False  # subscribed: messages come
         self.trouble: HoldfastError | None = None  # why it has ended
         self.is_taken_over = False
@@ -141,14 +141,20 @@ class Connection:
             properties.ContentType = "application/json"
             if seconds is not None:
                 properties.MessageExpiryInterval = seconds
+        if not self.is_ready:
+            raise Unreachable(f"{self._broker.place}: not connected")
+        # Not under our lock: paho calls us under its own.
+        sent = self._client.publish(topic, payload, 1, retain, properties)
+        if sent.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
+            raise Unreachable(f"{self._broker.place}: {mqtt.error_string(sent.rc)}")
         ticket = Ticket()
-        with self._lock:  # the answer may be there before we know its number
-            if not self.is_ready:
-                raise Unreachable(f"{self._broker.place}: not connected")
-            sent = self._client.publish(topic, payload, 1, retain, properties)
-            if sent.rc not in (MQTTErrorCode.MQTT_ERR_SUCCESS, MQTTErrorCode.MQTT_ERR_NO_CONN):
-                raise Unreachable(f"{self._broker.place}: {mqtt.error_string(sent.rc)}")
-            self._tickets[sent.mid] = ticket
+        with self._lock:
+            if sent.mid in self._early:
+                ticket.answer(self._early.pop(sent.mid))
+            elif self.trouble is not None:
+                ticket.answer(self.trouble)
+            else:
+                self._tickets[sent.mid] = ticket
         return ticket
 
     def close(self, why: HoldfastError | None = None) -> None:
@@ -219,14 +225,18 @@ class Connection:
         reason: ReasonCode,
         properties: Properties,
     ) -> None:
-        with self._lock:
-            ticket = self._tickets.pop(mid, None)
-        if ticket is not None:
+        refusal: HoldfastError | None = None
+        if reason.is_failure:
             refusal = AccessDenied(
                 f"{self._broker.place} does not let {self._who} publish a command: {reason}: give "
                 "it the right to write there (docs/mqtt.md)"
             )
-            ticket.answer(refusal if reason.is_failure else None)
+        with self._lock:
+            ticket = self._tickets.pop(mid, None)
+            if ticket is None:
+                self._early[mid] = refusal
+        if ticket is not None:
+            ticket.answer(refusal)
 
     def _disconnected(
         self,
@@ -247,13 +257,12 @@ class Connection:
         self._end(Unreachable(f"{self._broker.place}: {text}"))
 
     def _end(self, trouble: HoldfastError) -> None:
-        if self.trouble is None:
-            self.trouble = trouble
         with self._lock:
+            self.trouble = self.trouble or trouble
             self.is_ready = False
             tickets, self._tickets = list(self._tickets.values()), {}
         for each in tickets:
-            each.answer(self.trouble)
+            each.answer(trouble)
 
 
 def _properties(packet: int) -> Properties:

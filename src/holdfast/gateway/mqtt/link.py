@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import ssl
 import threading
 import time
 from collections import deque
@@ -25,8 +26,11 @@ from holdfast.gateway.mqtt.wire import Wire
 # Messages in memory: what the broker may send unacknowledged, and what it may cost.
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 OVERHEAD_BYTES = 256  # of a message in memory, about
-PAUSES_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
-TAKEN_OVER_SECONDS = 10.0  # so two bridges of one name do not throw each other out all the time
+PAUSES_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)  # while the broker cannot be reached
+# A broker throws a client out when another one of its name comes, and not all of them say so. Two
+# bridges of one name must not do that to each other all the time: who was thrown out soon waits.
+STABLE_SECONDS = 10.0
+THROWN_OUT_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 10.0
 
@@ -116,27 +120,42 @@ class Link:
 
     def _run(self) -> None:
         try:
-            attempt = 0
+            attempts = short = 0
             while not self._stopping:
                 connection = Connection(self._broker, self._name, self._filters)
-                was_ready = self._live(connection)
+                lived = self._live(connection)
                 self._connection = None
-                attempt = 0 if was_ready else attempt + 1
-                self._rest(connection, attempt)
+                if lived is None:
+                    attempts += 1
+                else:
+                    attempts = 0
+                    short = short + 1 if lived < STABLE_SECONDS else 0
+                self._rest(connection, attempts, short)
         except BaseException as error:
             with self._changed:
                 self._failure = error
                 self._changed.notify_all()
 
-    def _rest(self, connection: Connection, attempt: int) -> None:
+    def _rest(self, connection: Connection, attempts: int, short: int) -> None:
         """Before the next attempt. The first one that is refused for good ends it."""
         if self._stopping or connection.trouble is None:
             return
         if isinstance(connection.trouble, AccessDenied) and self._told == float("-inf"):
             raise connection.trouble
         self._tell(connection.trouble)
-        pause = PAUSES_SECONDS[min(attempt, len(PAUSES_SECONDS) - 1)]
-        self._sleep(TAKEN_OVER_SECONDS if connection.is_taken_over else pause)
+        if connection.is_taken_over:
+            pause = THROWN_OUT_SECONDS[-1]
+        elif attempts:
+            pause = PAUSES_SECONDS[min(attempts, len(PAUSES_SECONDS)) - 1]
+        else:
+            pause = THROWN_OUT_SECONDS[min(short, len(THROWN_OUT_SECONDS) - 1)]
+            if short > 2:
+                _log.warning(
+                    "%s: %d connections in a row have ended at once: does another bridge connect "
+                    "as %r? Give it a ?client_id= of its own",
+                    *(self._broker.place, short, self._name),
+                )
+        self._sleep(pause)
         while not self._has_room and not self._stopping:
             self._sleep(LOOK_SECONDS)  # what came before the end has to find its place first
 
@@ -164,30 +183,34 @@ class Link:
             self._told = now
             _log.warning("%s", trouble)
 
-    def _live(self, connection: Connection) -> bool:
-        """Until the connection has ended; whether it was ever ready."""
-        was_ready = False
+    def _live(self, connection: Connection) -> float | None:
+        """Until the connection has ended; for how long it was ready, if it ever was."""
+        since: float | None = None
         try:
             wire = connection.open(lambda *_: self._ring())
+        except ssl.SSLCertVerificationError as error:
+            text = f"{self._broker.place}: its certificate is not to be trusted: {error}"
+            connection.close(AccessDenied(f"{text}: give the right ?ca=FILE"))
+            return None
         except OSError as error:
             place = self._broker.place
             connection.close(Unreachable(f"{place}: no connection ({error}): is the broker up?"))
-            return False
+            return None
         self._connection = connection
         while connection.is_open and not self._stopping:
             try:
                 self._turn(connection, wire)
             except DamagedData as error:
                 connection.close(error)
-            if connection.is_ready and not was_ready:
-                was_ready = True
+            if connection.is_ready and since is None:
+                since = time.monotonic()
                 if self._told > float("-inf"):
                     _log.warning("%s: connected", self._broker.place)
                 self._told = time.monotonic() - TELL_SECONDS
         if connection.is_open:
             self._write_acknowledgements(connection, wire)
             connection.close()
-        return was_ready
+        return None if since is None else time.monotonic() - since
 
     def _turn(self, connection: Connection, wire: Wire) -> None:
         """1 acknowledge, 2 write, 3 wait, 4 read what there is room for, 5 keep alive."""
