@@ -64,11 +64,19 @@ FIXED = {
     "partitions, apart from retired ones": "PARTITIONS_MAX",
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
+    "messages that wait in a bridge, bytes": "MQTT_WAITING_BYTES_MAX",
+    "file of rejected MQTT messages, bytes": "REJECTED_FILE_BYTES_MAX",
+    "payload that is kept of a rejected MQTT message, bytes": "REJECTED_PAYLOAD_BYTES_MAX",
     "connections of readers to one worker on Kafka": "CONNECTIONS_MAX",
 }
 # How the work is cut into pieces; nobody is refused anything at these.
 INNER = {
     "ADDRESSES_MAX",
+    "RECEIVE_MAX",
+    "MQTT_KEYS_KNOWN_MAX",
+    "MQTT_TOPICS_KNOWN_MAX",
+    "MQTT_WRITE_BYTES_MAX",
+    "SOURCE_LENGTH_MAX",
     "ATTEMPTS_MAX",
     "BODY_BYTES_MAX",
     "BUNDLE_BYTES_MAX",
@@ -108,7 +116,7 @@ _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
 
 def constants() -> Iterator[tuple[str, object]]:
     """Every constant that a module of the lower layers defines by itself."""
-    for layer in ("model", "stepping", "engine", "blob", "runtime"):
+    for layer in ("model", "stepping", "engine", "blob", "runtime", "gateway.mqtt"):
         package = importlib.import_module(f"holdfast.{layer}")
         for found in pkgutil.walk_packages(package.__path__, f"holdfast.{layer}."):
             module = importlib.import_module(found.name)

@@ -28,7 +28,7 @@ class Land(Action, expires=30.0, priority="urgent"):
     pass
 
 
-class Blink(Action, expires=1.0):
+class Blink(Action, expires=2.0):
     pass
 
 

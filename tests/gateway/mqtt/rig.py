@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 30.0
 FLEET = Path(__file__).with_name("fleets.py")
 
 
-def eventually(what: str, look: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+def eventually(what: str, look: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"

@@ -86,7 +86,7 @@ def test_a_bridge_reads_no_more_than_it_can_hold(
     broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one that speaks 3.1.1 the broker knows no bound: the bridge stops reading instead."""
-    monkeypatch.setattr("holdfast.gateway.mqtt.link.WAITING_BYTES_MAX", 2_000_000)
+    monkeypatch.setattr("holdfast.gateway.mqtt.link.MQTT_WAITING_BYTES_MAX", 2_000_000)
     link = Link(parse_broker(f"{broker.url}?version=3.1.1"), "tight", ["big/+"])
     try:
         eventually("ready", lambda: link.is_ready)
@@ -111,7 +111,7 @@ def test_a_bridge_reads_no_more_than_it_can_hold(
 def test_the_file_of_rejected_messages_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rejecting, "FILE_BYTES_MAX", 20_000)
+    monkeypatch.setattr(rejecting, "REJECTED_FILE_BYTES_MAX", 20_000)
     rejects = Rejects(tmp_path)
     for number in range(100):
         rejects.write([Rejected(Published(f"t/{number}", b"x" * 1_000), "no reason")])

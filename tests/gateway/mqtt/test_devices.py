@@ -5,7 +5,9 @@ agent, and the actions of its agent come to it.
 """
 
 import json
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import cbor2
@@ -33,6 +35,14 @@ def url(tmp_path: Path) -> str:
 def live(url: str) -> Iterator[Live]:
     with fleet.open(url) as live:
         yield live
+
+
+def has_count(live: Live, count: int) -> bool:
+    return len(noted(live, "d-1")) == count
+
+
+def has_got(device: Device, count: int) -> bool:
+    return len(device.got) == count
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])
@@ -184,9 +194,9 @@ def test_a_retained_event_is_taken_when_it_comes_not_when_it_is_repeated(
     for version in ("5", "3.1.1"):  # 3.1.1 repeats it at every start
         for _ in range(2):
             with bridged(url, broker, f"?version={version}&client_id=b-{version}"):
-                broker.pub("agents/d-1/noted", '{"number": 3}')
                 count = len(noted(live, "d-1")) + 1
-                eventually("the new one", lambda count=count: len(noted(live, "d-1")) == count)
+                broker.pub("agents/d-1/noted", '{"number": 3}')
+                eventually(f"{count} events", partial(has_count, live, count))
     assert set(noted(live, "d-1")) == {3}
     assert noted(live, "d-2") == [2]
 
@@ -225,9 +235,7 @@ def test_an_expired_action_is_not_handed_out(broker: Mosquitto, url: str, live: 
     live.state(Drone, "d-1", after=issued)
     blink = next(each for each in live.actions() if each.expires_at is not None)
     assert blink.expires_at is not None
-    from time import sleep, time
-
-    sleep(max(0.0, blink.expires_at + 2.2 - time()))
+    time.sleep(max(0.0, blink.expires_at + 2.2 - time.time()))
     with (
         bridged(url, broker) as stop,
         Device(broker.port, "d-1", topic="agents/d-1/command") as device,
@@ -262,7 +270,7 @@ def test_actions_are_published_once_while_all_goes_well(
         for round_number in range(3):  # a bridge goes on where the one before has ended
             with bridged(url, broker):
                 live.send(Drone, "d-1", Order(what=str(round_number)))
-                eventually("it", lambda n=round_number: len(watch.got) == n + 1)
+                eventually("it", partial(has_got, watch, round_number + 1))
         live.settle()
     assert [each["data"]["to"] for each in watch.got] == [0.0, 1.0, 2.0]
 

@@ -80,6 +80,14 @@ class Sender(threading.Thread):
         return self.sent
 
 
+def wait_for_subscription(broker: Mosquitto, before: int) -> None:
+    eventually("the bridge is back", lambda: broker.did("Sending SUBACK") > before)
+
+
+def wait_for_numbers(live: Live, key: str, count: int) -> None:
+    eventually(f"{count} numbers of {key}", lambda: len(set(noted(live, key))) >= count)
+
+
 @pytest.mark.slow
 def test_numbered_messages_are_neither_lost_nor_doubled(
     broker: Mosquitto, url: str, live: Live, tmp_path: Path
@@ -103,10 +111,10 @@ def test_numbered_messages_are_neither_lost_nor_doubled(
                 broker.start()
             if victims != "broker":
                 bridge.start()
-            eventually("back", lambda n=acknowledged: broker.did("Sending SUBACK") > n)
+            wait_for_subscription(broker, acknowledged)
         sent = {sender.key: sender.finish() for sender in senders}
         for key, count in sent.items():
-            eventually(f"{key} whole", lambda k=key, n=count: len(set(noted(live, k))) >= n)
+            wait_for_numbers(live, key, count)
         live.settle()
         for key, count in sent.items():
             assert count > 60
@@ -127,10 +135,10 @@ def test_without_numbers_none_is_lost_when_the_bridge_dies(
             acknowledged = broker.did("Sending SUBACK")
             bridge.kill()
             bridge.start()
-            eventually("back", lambda n=acknowledged: broker.did("Sending SUBACK") > n)
+            wait_for_subscription(broker, acknowledged)
         sent = {sender.key: sender.finish() for sender in senders}
         for key, count in sent.items():
-            eventually(f"{key} whole", lambda k=key, n=count: len(set(noted(live, k))) == n)
+            wait_for_numbers(live, key, count)
             firsts = list(dict.fromkeys(noted(live, key)))
             assert firsts == list(range(count)), "in order, but for repeats"
 

@@ -46,8 +46,8 @@ def packet(message: Published, *, version_5: bool, others: bytes = b"") -> bytes
 
 
 words = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF), max_size=20)
-plain = st.builds(
-    lambda *parts: Published(*parts), words, st.binary(max_size=300), st.integers(0, 65_535)
+plain = st.tuples(words, st.binary(max_size=300), st.integers(0, 65_535), st.booleans()).map(
+    lambda parts: Published(*parts)
 )
 rich = st.builds(
     Published,

@@ -12,7 +12,7 @@ from holdfast.runtime.sending import make_parcel
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
 
-KEYS_KNOWN_MAX = 1_000_000
+MQTT_KEYS_KNOWN_MAX = 1_000_000
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Batcher:
         return True
 
     def _partition_of(self, key: str) -> int:
-        if self._layout is not self._router.layout or len(self._partitions) > KEYS_KNOWN_MAX:
+        if self._layout is not self._router.layout or len(self._partitions) > MQTT_KEYS_KNOWN_MAX:
             self._layout, self._partitions = self._router.layout, {}
         found = self._partitions.get(key)
         if found is None:

@@ -58,7 +58,10 @@ class Bridge:
         self._appender = Appender(engine)
         self._rejects = Rejects(keeping.folder)
         name = broker.named(engine.catalog.fleet)
-        self.link = Link(broker, name, table.filters)
+        self._keeping = keeping
+        self._filters = table.filters
+        gone = [each for each in keeping.filters if each not in self._filters]
+        self.link = Link(broker, name, self._filters, gone)
         self.commander: Commander | None = None
         if table.actions:
             self.commander = Commander(
@@ -78,6 +81,8 @@ class Bridge:
         """Whether something had come."""
         if self.commander is not None and self.commander.failure is not None:
             raise self.commander.failure
+        if self.link.is_ready:
+            self._keeping.store_filters(self._filters)
         self._rejects.tell()
         came = self.link.take(MESSAGES_PER_BATCH, WAIT_SECONDS)
         if came and self._store(came):

@@ -50,7 +50,7 @@ class Commander:
         self._table = table
         self._keeping = keeping
         self._expires = expires
-        self._cursor = keeping.cursor()
+        self._cursor = keeping.cursor
         if self._cursor is None and from_now:
             self._skip()
         self._told = float("-inf")
@@ -64,7 +64,7 @@ class Commander:
     def _skip(self) -> None:
         while page := self._live.actions(after=self._cursor):
             self._cursor = page.cursor
-        self._keeping.store(page.cursor)
+        self._keeping.store_cursor(page.cursor)
         self._cursor = page.cursor
 
     def _run(self) -> None:
@@ -83,7 +83,7 @@ class Commander:
             if not page:
                 return LOOK_SECONDS
             self._publish(page)
-            self._keeping.store(page.cursor)
+            self._keeping.store_cursor(page.cursor)
         except HoldfastError as trouble:
             # Rights on the broker can be mended while we wait.
             if not isinstance(trouble, (TryAgain, AccessDenied)):

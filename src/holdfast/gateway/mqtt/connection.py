@@ -72,7 +72,10 @@ class Ticket:
 class Connection:
     """`publish` from any thread, everything else by the thread of the link."""
 
-    def __init__(self, broker: Broker, name: str, filters: Sequence[str]) -> None:
+    def __init__(
+        self, broker: Broker, name: str, filters: Sequence[str], gone: Sequence[str] = ()
+    ) -> None:
+        self._gone = list(gone)
         self._broker = broker
         self._name = name
         self._filters = filters
@@ -182,6 +185,8 @@ class Connection:
             else:
                 self._end(Unreachable(f"{text}: trying again"))
             return
+        if self._gone:
+            client.unsubscribe(self._gone)
         wanted: list[tuple[str, SubscribeOptions]] | list[tuple[str, int]]
         if self._broker.version_5:
             # What the broker kept comes with a subscription that is new, not with every connection.

@@ -23,7 +23,7 @@ from holdfast.runtime.sourcing.quick import Quick
 from holdfast.runtime.untyped import Names, suggestion
 
 REFRESH_SECONDS = 5.0  # how old the known classes may be when a message is refused because of them
-TOPICS_KNOWN_MAX = 100_000
+MQTT_TOPICS_KNOWN_MAX = 100_000
 SOURCE_LENGTH_MAX = 128  # of a source (runtime/sending.py)
 
 
@@ -124,7 +124,7 @@ class Decoder:
         takes = (rule.seq in fields, rule.source in fields)
         quick = None if any(takes) else self._quick(event, rule.seq, rule.source)
         target = Target(rule, key, event, source, *takes, quick)
-        if len(self._targets) >= TOPICS_KNOWN_MAX:
+        if len(self._targets) >= MQTT_TOPICS_KNOWN_MAX:
             self._targets.clear()
         self._targets[topic] = target
         return target

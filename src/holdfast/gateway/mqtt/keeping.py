@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,8 @@ _log = logging.getLogger("holdfast.mqtt")
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fleet: str
-    cursor: str  # of the actions
+    cursor: str | None = None  # of the actions; None: nothing was ever published
+    filters: tuple[str, ...] = ()  # what the broker has subscriptions for
 
 
 def usual_folder(url: str, fleet: str) -> Path:
@@ -36,7 +38,8 @@ class Keeping:
 
     def __init__(self, folder: Path, name: str, fleet: str) -> None:
         self.folder = folder
-        self._fleet = fleet
+        self._kept = Kept(fleet)
+        self._storing = threading.Lock()
         self._path = folder / f"{name}.json"
         self._lock_path = folder / f"{name}.lock"
         try:
@@ -64,30 +67,47 @@ class Keeping:
                 time.sleep(LOOK_SECONDS)
         return False
 
-    def cursor(self) -> str | None:
-        """None: nothing was ever published."""
+    def load(self) -> None:
+        """As the last one of this name has left it; once it is our turn."""
         try:
             kept = msgspec.json.decode(self._path.read_bytes(), type=Kept)
         except FileNotFoundError:
-            return None
+            return
         except msgspec.MsgspecError as error:
             raise DamagedData(
                 f"{self._path} is not what was written ({error}): restore it, or remove it and all "
                 "actions that are kept are published again"
             ) from None
-        if kept.fleet != self._fleet:
+        if kept.fleet != self._kept.fleet:
             raise UsageError(
-                f"{self._path} is of fleet {kept.fleet!r}, not {self._fleet!r}: name another "
+                f"{self._path} is of fleet {kept.fleet!r}, not {self._kept.fleet!r}: name another "
                 "folder with --keep"
             )
-        return kept.cursor
+        self._kept = kept
 
-    def store(self, cursor: str) -> None:
+    @property
+    def cursor(self) -> str | None:
+        return self._kept.cursor
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        return self._kept.filters
+
+    def store_cursor(self, cursor: str) -> None:
+        with self._storing:
+            self._store(msgspec.structs.replace(self._kept, cursor=cursor))
+
+    def store_filters(self, filters: Sequence[str]) -> None:
+        with self._storing:
+            if self._kept.filters != tuple(filters):
+                self._store(msgspec.structs.replace(self._kept, filters=tuple(filters)))
+
+    def _store(self, kept: Kept) -> None:
         """Durably, whole or not at all."""
         half = self._path.with_suffix(".half")
         try:
             with half.open("wb") as file:
-                file.write(msgspec.json.encode(Kept(self._fleet, cursor)))
+                file.write(msgspec.json.encode(kept))
                 file.flush()
                 os.fsync(file.fileno())
             half.replace(self._path)
@@ -98,8 +118,9 @@ class Keeping:
                 os.close(folder)
         except OSError as error:
             raise DiskFull(
-                f"{self._path}: how far actions were published cannot be written: {error.strerror}"
+                f"{self._path}: what a bridge keeps cannot be written: {error.strerror}: make room"
             ) from None
+        self._kept = kept
 
     def close(self) -> None:
         os.close(self._lock)

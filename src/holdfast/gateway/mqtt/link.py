@@ -24,7 +24,7 @@ from holdfast.gateway.mqtt.packets import Published
 from holdfast.gateway.mqtt.wire import Wire
 
 # Messages in memory: what the broker may send unacknowledged, and what it may cost.
-WAITING_BYTES_MAX = 64 * 1024 * 1024
+MQTT_WAITING_BYTES_MAX = 64 * 1024 * 1024
 OVERHEAD_BYTES = 256  # of a message in memory, about
 PAUSES_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)  # while the broker cannot be reached
 # A broker throws a client out when another one of its name comes, and not all of them say so. Two
@@ -45,7 +45,11 @@ class Came(NamedTuple):
 
 
 class Link:
-    def __init__(self, broker: Broker, name: str, filters: Sequence[str]) -> None:
+    def __init__(
+        self, broker: Broker, name: str, filters: Sequence[str], gone: Sequence[str] = ()
+    ) -> None:
+        """`gone`: filters of an earlier table, which the broker still has."""
+        self._gone = gone
         self._broker = broker
         self._name = name
         self._filters = filters
@@ -122,7 +126,7 @@ class Link:
         try:
             attempts = short = 0
             while not self._stopping:
-                connection = Connection(self._broker, self._name, self._filters)
+                connection = Connection(self._broker, self._name, self._filters, self._gone)
                 lived = self._live(connection)
                 self._connection = None
                 if lived is None:
@@ -241,7 +245,7 @@ class Link:
     @property
     def _has_room(self) -> bool:
         few = self._waiting < 2 * self._broker.receive_max
-        return few and self._waiting_bytes < WAITING_BYTES_MAX
+        return few and self._waiting_bytes < MQTT_WAITING_BYTES_MAX
 
     def _write_acknowledgements(self, connection: Connection, wire: Wire) -> None:
         while self._acknowledged:

@@ -1,6 +1,6 @@
 """What is no event, in a file beside the data: as it was, with the reason.
 
-Bounded: past FILE_BYTES the file becomes the older one, and what was the older one is gone.
+Bounded: past its size the file becomes the older one, and what was the older one is gone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import msgspec
 from holdfast.errors import DiskFull
 from holdfast.gateway.mqtt.packets import Published
 
-FILE_BYTES_MAX = 16 * 1024 * 1024
-PAYLOAD_BYTES_MAX = 64 * 1024  # of a payload that is kept
+REJECTED_FILE_BYTES_MAX = 16 * 1024 * 1024
+REJECTED_PAYLOAD_BYTES_MAX = 64 * 1024  # of a payload that is kept
 TELL_SECONDS = 5.0  # between two lines about rejected messages
 
 _log = logging.getLogger("holdfast.mqtt")
@@ -44,7 +44,10 @@ class Rejects:
             return
         lines = b"".join(_line(each) for each in rejected)
         try:
-            if self.path.exists() and self.path.stat().st_size + len(lines) > FILE_BYTES_MAX:
+            if (
+                self.path.exists()
+                and self.path.stat().st_size + len(lines) > REJECTED_FILE_BYTES_MAX
+            ):
                 self._turn_over()
             with self.path.open("ab") as file:
                 file.write(lines)
@@ -83,7 +86,7 @@ class Rejects:
 
 def _line(rejected: Rejected) -> bytes:
     message, reason = rejected
-    kept = message.payload[:PAYLOAD_BYTES_MAX]
+    kept = message.payload[:REJECTED_PAYLOAD_BYTES_MAX]
     told: dict[str, object] = {"at": time.time(), "topic": message.topic, "reason": reason}
     try:
         told["payload"] = kept.decode()

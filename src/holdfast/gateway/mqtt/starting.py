@@ -73,6 +73,7 @@ def run_bridge(
     try:
         if not keeping.acquire(stopping):
             return "another bridge was at work all the time"
+        keeping.load()
         ready(broker, table)
         bridge = Bridge(engine, broker, table, keeping, from_now=from_now, stopping=stopping)
         try:

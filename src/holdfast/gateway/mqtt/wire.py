@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from contextlib import suppress
 
 from holdfast.gateway.mqtt.packets import Packets, Published, acknowledgements
 
 READ_BYTES = 256 * 1024
-WRITE_BYTES_MAX = 1024 * 1024  # that wait for the broker; then paho waits too
+MQTT_WRITE_BYTES_MAX = 1024 * 1024  # that wait for the broker; then paho waits too
 GOODBYE_SECONDS = 2.0  # for what still waits when the wire is closed
 
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -85,13 +86,18 @@ class Wire:
         return piece
 
     def send(self, data: bytes | bytearray) -> int:
-        if len(self._goes) > WRITE_BYTES_MAX:
+        if len(self._goes) > MQTT_WRITE_BYTES_MAX:
             raise BlockingIOError("too much waits for the broker")
         self._goes += data
         return len(data)
 
     def close(self) -> None:
+        """What waits is sent, and the broker's own end is waited for: only then it has read our
+        last acknowledgements. Otherwise whoever connects next under our name cuts them off."""
         with suppress(OSError):  # who is gone misses no goodbye
             self._socket.settimeout(GOODBYE_SECONDS)
             self._socket.sendall(self._goes)
+            deadline = time.monotonic() + GOODBYE_SECONDS
+            while not self._ended and time.monotonic() < deadline:
+                self._ended = not self._socket.recv(READ_BYTES)
         self._socket.close()
