@@ -24,7 +24,7 @@ messages = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(messages, min_size=1, max_size=4), st.sampled_from([1, 3]))
 def test_order_and_dedupe(batches: list[list], partitions: int) -> None:
     expected: dict[str, list[int]] = {}

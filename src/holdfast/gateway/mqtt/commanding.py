@@ -23,7 +23,7 @@ from holdfast.runtime.untyped import UntypedLive
 
 LOOK_SECONDS = 0.05
 ACTIONS_PER_LOOK = 2_000
-ANSWER_SECONDS = 30.0
+ACKNOWLEDGED_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 10.0
 
@@ -95,7 +95,7 @@ class Commander:
 
     def _publish(self, page: ActionPage) -> None:
         tickets = [ticket for each in _urgent_first(page) if (ticket := self._sent(each))]
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + ACKNOWLEDGED_SECONDS
         for ticket in tickets:
             ticket.wait(max(0.0, deadline - time.monotonic()))
         self.published += len(tickets)
