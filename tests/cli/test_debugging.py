@@ -16,8 +16,8 @@ import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, on
 from holdfast.engine.urls import open_engine
+from holdfast.runtime.agentlog import Rang
 from holdfast.runtime.loading import load_fleet
-from holdfast.runtime.reading import Rang
 from holdfast.runtime.rescaling import rescale
 from holdfast.testing.pictures import Painter, Picture, difference
 from holdfast.testing.rerunning import Rerun

@@ -73,6 +73,9 @@ FIXED = {
     "partitions, apart from retired ones": "PARTITIONS_MAX",
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
+    "messages that wait in a bridge, bytes": "MQTT_WAITING_BYTES_MAX",
+    "file of rejected MQTT messages, bytes": "REJECTED_FILE_BYTES_MAX",
+    "payload that is kept of a rejected MQTT message, bytes": "REJECTED_PAYLOAD_BYTES_MAX",
     "connections of readers to one worker on Kafka": "CONNECTIONS_MAX",
     "hot keys that metrics name, per partition": "HOT_KEYS_TOLD_MAX",
     "large states that metrics name, per partition": "LARGE_STATES_TOLD_MAX",
@@ -82,6 +85,11 @@ FIXED = {
 INNER = {
     "ADDRESSES_MAX",
     "APPEND_BYTES_MAX",
+    "RECEIVE_MAX",
+    "MQTT_KEYS_KNOWN_MAX",
+    "MQTT_TOPICS_KNOWN_MAX",
+    "MQTT_WRITE_BYTES_MAX",
+    "SOURCE_LENGTH_MAX",
     "ATTEMPTS_MAX",
     "BODY_BYTES_MAX",
     "BUNDLE_BYTES_MAX",
@@ -133,7 +141,7 @@ _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*)(?::[^=]+)? = ", re.MULTILINE)
 
 def constants() -> Iterator[tuple[str, object]]:
     """Every constant that a module of the lower layers defines by itself."""
-    for layer in ("model", "stepping", "engine", "blob", "runtime", "view"):
+    for layer in ("model", "stepping", "engine", "blob", "runtime", "view", "gateway.mqtt"):
         package = importlib.import_module(f"holdfast.{layer}")
         for found in pkgutil.walk_packages(package.__path__, f"holdfast.{layer}."):
             module = importlib.import_module(found.name)

@@ -32,6 +32,9 @@ COMMANDS = {
     "run": Entry("holdfast.cli.running:run", "Run a fleet: a supervisor and its workers."),
     "gateway": Entry("holdfast.cli.gateway:gateway", "Serve a fleet over HTTP, beside `run`."),
     "token": Entry("holdfast.cli.gateway:token", "Make a token for the gateway."),
+    "bridge": Entry(
+        "holdfast.cli.bridging:bridge", "Take events from MQTT devices, give them their actions."
+    ),
     "send": Entry("holdfast.cli.sending:send", "Send events; returns when they are durable."),
     "ask": Entry("holdfast.cli.sending:ask", "Send one event and print the agent's reply."),
     "state": Entry("holdfast.cli.reading:state", "Show the committed state of agents."),

@@ -18,6 +18,7 @@ from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
 from holdfast.errors import OutdatedCode, UsageError
+from holdfast.gateway.mqtt.starting import BridgeOptions
 from holdfast.runtime import logs
 from holdfast.runtime.archiving import ARCHIVE_SECONDS
 from holdfast.runtime.archiving.running import check_archive, finish_archive
@@ -78,6 +79,8 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     metavar="HOST:PORT",
     help="Where those topics are, if not where the data is.",
 )
+@click.option("--mqtt", metavar="URL", help="Bridge to an MQTT broker, mqtt://host:port.")
+@click.option("--mqtt-table", metavar="FILE", help="Its table of topics, as for `bridge`.")
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option(
     "--log-format",
@@ -99,6 +102,8 @@ def run(
     archive_seconds: float,
     sources: tuple[str, ...],
     source_brokers: str | None,
+    mqtt: str | None,
+    mqtt_table: str | None,
     pin: bool,
     log_format: str | None,
 ) -> None:
@@ -114,8 +119,9 @@ def run(
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
-        if sources:
-            raise UsageError("memory: lives in one process: --source needs sqlite: or kafka:")
+        if sources or mqtt is not None:
+            given = "--source" if sources else "--mqtt"
+            raise UsageError(f"memory: lives in one process: {given} needs sqlite: or kafka:")
         fold_standard_input(load_fleet(fleet), url, partitions or 1)
         return
     helpers = []
@@ -126,9 +132,9 @@ def run(
     if store is not None:
         helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
     gateway.check()
-    options = SourceOptions(sources, source_brokers)
-    beside = partial(gateway.beside, hidden(url), fleet, snapshots)
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin, beside)
+    beside = (SourceOptions(sources, source_brokers), BridgeOptions(mqtt, mqtt_table))
+    serving = partial(gateway.beside, hidden(url), fleet, snapshots)
+    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, beside, pin, serving)
 
 
 def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
@@ -158,7 +164,7 @@ def _supervise(
     memory_max: int,
     archive: str | None,
     helpers: list[Helper],
-    sources: SourceOptions,
+    beside: tuple[SourceOptions, BridgeOptions],
     pin: bool,
     gateway: Callable[[], tuple[list[Helper], str]],
 ) -> None:
@@ -166,7 +172,7 @@ def _supervise(
     fleet = load_fleet(reference)
     logs.fleet_is(fleet.name)
     covert = hidden(url)
-    helpers = [*helpers, *sources.helpers(fleet, covert)]
+    helpers = [*helpers, *(helper for each in beside for helper in each.helpers(fleet, covert))]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
         if isinstance(engine, SqliteEngine):
@@ -180,7 +186,7 @@ def _supervise(
         _check_fit(fleet, engine)
         check_archive(engine, archive)
         calls = bool(fleet.calls) or left_open(engine)
-        beside, line = gateway()
+        gateways, line = gateway()
         launcher = Launcher(
             reference,
             covert,
@@ -188,7 +194,7 @@ def _supervise(
             numbers,
             memory_max,
             calls,
-            [*helpers, *beside],
+            [*helpers, *gateways],
             pin=pin,
             board=board_of(engine),
         )

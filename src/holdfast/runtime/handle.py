@@ -14,18 +14,12 @@ from typing import TypeVar
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import Rescaling, UsageError
+from holdfast.runtime.agentlog import partitions_of
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.issued import find_action, key_of
 from holdfast.runtime.lives import ActionLife, Lives
 from holdfast.runtime.metering.samples import Sample
-from holdfast.runtime.reading import (
-    ACTIONS_PER_PAGE,
-    ActionPage,
-    DeadLetter,
-    Instance,
-    PausedAgent,
-    partitions_of,
-)
+from holdfast.runtime.reading import ACTIONS_PER_PAGE, ActionPage, DeadLetter, Instance, PausedAgent
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.settling import Settling, check_by, check_why, refusal

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
+from holdfast.runtime.agentlog import partitions_of
 from holdfast.runtime.issued import find_action, key_of
-from holdfast.runtime.reading import ActionPage, IssuedAction, Reading, partitions_of
+from holdfast.runtime.reading import ActionPage, IssuedAction, Reading
 from holdfast.stepping.commit import Fate
 from holdfast.stepping.issued import IssuedRow
 

@@ -4,29 +4,25 @@ or, without them, as plain values by the schemas stored with the data."""
 from __future__ import annotations
 
 import base64
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import msgspec
 
-from holdfast.engine.port import VIEW_SECONDS, Catalog, Engine, View
-from holdfast.errors import DamagedData, UsageError
-from holdfast.model.keys import slot_of
+from holdfast.engine.port import VIEW_SECONDS, Engine, View
+from holdfast.errors import UsageError
 from holdfast.model.schema import Schema, UntypedReader
+from holdfast.runtime.agentlog import Rows, inputs_of
 from holdfast.stepping.cell import unpack_extras
 from holdfast.stepping.commit import Letter, Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import StoredFrame, rows_of
 from holdfast.stepping.issued import IssuedRow, issued_in
 from holdfast.stepping.rows import read_raw_payload
-from holdfast.stepping.script import read_firings
 
 ACTIONS_PER_PAGE = 10_000
 LOOKED_AT_MAX = 100_000  # actions that one page of pending ones passes over
 _FRAMES_AT_ONCE = 256
-_EVENTS_AT_ONCE = 65_536
 
 Instance = Callable[[int, bytes], object]
 
@@ -117,25 +113,6 @@ class PendingTimer:
     due: float
     every: float | None
     event: object
-
-
-class Rows(NamedTuple):
-    """Rows of an inbox frame that one agent took, with nothing in between."""
-
-    partition: int
-    stored: StoredFrame
-    rows: list[int]
-
-
-class Rang(NamedTuple):
-    """A timer (or, without an event, an expiry) as it was journalled before an inbox position."""
-
-    partition: int
-    position: int
-    name: str
-    due: float
-    now: float
-    event: tuple[int, bytes] | None  # schema, row
 
 
 # Which rows of a frame of actions are wanted, each with how it stands, where that was looked up.
@@ -336,58 +313,7 @@ def command_text(command: list[object]) -> str:
     return " ".join(words) if len(words) > 1 else " ".join(map(str, command[:3]))
 
 
-# ---------------------------------------------------------------- what one agent took
-
-
-def partitions_of(catalog: Catalog, key: str) -> list[int]:
-    """Where an agent has lived: the retired partitions, then the one it lives in."""
-    layout, slot = catalog.layout, slot_of(key)
-    before = (n for n, slots in catalog.retired.items() if n < layout.first and slot in slots)
-    return [*sorted(before), layout.partition_of(key)]
-
-
-def inputs_of(engine: Engine, agent: str, key: str) -> Iterator[Rows | Rang]:
-    """Every input of one agent that retention has kept, in the order it was folded."""
-    for number in partitions_of(engine.catalog, key):
-        yield from _inputs_in(number, engine.view(number), agent, key)
-
-
-def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows | Rang]:
-    end = view.head().position
-    timers = deque(_journal_of(number, view, agent, key))
-    position = view.inbox_first()
-    while position < end:
-        batch = view.frames(position, _EVENTS_AT_ONCE)
-        if not batch and view.inbox_first() > position:
-            position = view.inbox_first()  # retention went past us
-            continue
-        if not batch:
-            raise DamagedData(
-                f"p{number:03d}: {end} events were folded, but the "
-                f"inbox ends at {position}: `holdfast doctor --salvage` lists what is intact"
-            )
-        for stored in batch:
-            position = stored.first + stored.count
-            mine = deque(i for i in rows_of(stored, agent, key) if stored.first + i < end)
-            while mine:
-                while timers and timers[0].position <= stored.first + mine[0]:
-                    yield timers.popleft()
-                until = timers[0].position if timers else end
-                rows = []
-                while mine and stored.first + mine[0] < until:
-                    rows.append(mine.popleft())
-                yield Rows(number, stored, rows)
-    yield from (timer for timer in timers if timer.position <= end)
-
-
-def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]:
-    first = 0
-    while batch := view.journal(first, _FRAMES_AT_ONCE):
-        for journalled in batch:
-            first = journalled.first + journalled.count
-            for each in read_firings(journalled):
-                if (each.agent, each.key) == (agent, key):
-                    yield Rang(number, each.position, each.name, each.due, each.now, each.event)
+# ---------------------------------------------------------------- cursors
 
 
 def _write_cursor(starts: list[int]) -> str:

@@ -192,7 +192,7 @@ class Router:
                 patience = max(0.0, min(APPEND_SECONDS, deadline - self.world.monotonic()))
                 return [(partition, self._group(partition).append(parcel, patience))]
             except TryAgain as refusal:
-                if isinstance(refusal, Rescaling) and self._is_retired(partition):
+                if isinstance(refusal, Rescaling) and self.is_retired(partition):
                     if not moves:
                         raise
                     left = max(0.0, deadline - self.world.monotonic())
@@ -239,7 +239,7 @@ class Router:
             group = self._groups.setdefault(partition, Group(self._engine, partition))
         return group
 
-    def _is_retired(self, partition: int) -> bool:
+    def is_retired(self, partition: int) -> bool:
         if partition in self.layout.numbers and self.layout != self._engine.catalog.layout:
             self._look_at_layout()
         return partition not in self.layout.numbers

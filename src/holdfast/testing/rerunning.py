@@ -15,8 +15,8 @@ from holdfast.errors import UsageError
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.handlers import Handler
+from holdfast.runtime.agentlog import Rang, inputs_of, partitions_of
 from holdfast.runtime.partition import CONDEMNED
-from holdfast.runtime.reading import Rang, inputs_of, partitions_of
 from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Commit, Letter, Record
 from holdfast.stepping.grounding import TOLD_NAME

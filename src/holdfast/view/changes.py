@@ -25,8 +25,6 @@ from holdfast.runtime.exporting.states import Name, changes
 from holdfast.runtime.exporting.target import Place
 from holdfast.stepping.commit import Record
 
-PAGE_MAX = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 
 from holdfast.engine.port import Engine
+from holdfast.runtime.agentlog import partitions_of
 from holdfast.runtime.issued import find_action, key_of
-from holdfast.runtime.reading import partitions_of
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.rescaling import Rescale
 from holdfast.runtime.schemas import codebook_of

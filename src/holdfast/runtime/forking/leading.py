@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from holdfast.engine.port import Engine, View
+from holdfast.runtime.agentlog import partitions_of
 from holdfast.runtime.forking.comparing import Difference
 from holdfast.runtime.forking.track import Gap
-from holdfast.runtime.reading import Plain, Untyped, partitions_of
+from holdfast.runtime.reading import Plain, Untyped
 from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import rows_of

@@ -14,8 +14,8 @@ from holdfast.engine.port import Engine
 from holdfast.engine.stamping import system_clock
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
+from holdfast.runtime.agentlog import partitions_of
 from holdfast.runtime.partition import CONDEMNED
-from holdfast.runtime.reading import partitions_of
 from holdfast.runtime.replaying.comparing import Difference, Outcome
 from holdfast.runtime.replaying.feeding import END, Until
 from holdfast.runtime.replaying.history import History, written

@@ -6,7 +6,7 @@ answers None: the long way then decides, and says what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Union, cast
 
 import msgspec
@@ -26,15 +26,21 @@ _pack = msgspec.msgpack.Encoder().encode
 class Quick:
     """By the newest of these schemas: made anew when there are others."""
 
-    def __init__(self, schemas: Mapping[int, Schema], only: str | None) -> None:
-        """`only`: every record is this event; None: each one names its own."""
+    def __init__(
+        self, schemas: Mapping[int, Schema], only: str | None, beside: Sequence[str] = ()
+    ) -> None:
+        """`only`: every record is this event; None: each one names its own. `beside`: fields that
+        a record of that one event may have besides, whole numbers or texts, and that are not
+        stored; None of them is a field of the event."""
         events = {s.name: (i, s) for i, s in sorted(schemas.items()) if s.kind == "event"}
         # Beside another one, a record that names none is refused; alone it would be taken.
         classes: list[type[msgspec.Struct]] = [_class("", [], tagged=only is None)]
         self._ids: dict[type, int] = {}
+        self._beside = len(beside)
         for name, (schema_id, schema) in events.items():
             if only in (None, name) and _is_plain(schema, tagged=only is None):
-                made = _class(name, _fields(schema), tagged=only is None)
+                others = [(each, int | str | None, None) for each in beside]
+                made = _class(name, [*_fields(schema), *others], tagged=only is None)
                 classes.append(made)
                 self._ids[made] = schema_id
         wanted = classes[-1] if only is not None else Union[tuple(classes)]  # noqa: UP007
@@ -42,11 +48,18 @@ class Quick:
 
     def row(self, value: bytes) -> tuple[int, bytes] | None:
         """The number of its schema, and the row."""
+        found = self.row_beside(value)
+        return None if found is None else found[:2]
+
+    def row_beside(self, value: bytes) -> tuple[int, bytes, tuple[int | str | None, ...]] | None:
+        """The same, and what stands beside it."""
         if len(value) > QUICK_BYTES_MAX:
             return None
         try:
             event = self._decode(value)
-            return self._ids[type(event)], _pack(msgspec.structs.astuple(event))
+            fields = msgspec.structs.astuple(event)
+            stored = len(fields) - self._beside
+            return self._ids[type(event)], _pack(fields[:stored]), fields[stored:]
         except Exception:  # whatever somebody has sent: the long way says what is wrong with it
             return None
 

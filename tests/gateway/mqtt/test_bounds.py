@@ -1,0 +1,121 @@
+"""Goal: what the fleet cannot take now waits with the broker and is taken later, in order; nothing
+that waits makes the bridge larger than its bounds say.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine.urls import open_engine
+from holdfast.gateway.mqtt import rejecting
+from holdfast.gateway.mqtt.address import parse_broker
+from holdfast.gateway.mqtt.link import Link
+from holdfast.gateway.mqtt.packets import Published
+from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
+from tests.gateway.mqtt.fleets import fleet
+from tests.gateway.mqtt.rig import Device, bridged, eventually, noted, rejected
+from tests.servers.mosquitto import Mosquitto, running
+
+
+@pytest.fixture
+def broker() -> Iterator[Mosquitto]:
+    with running({"autosave_on_changes": "false", "autosave_interval": 1800}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:{tmp_path / 'data'}"
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_a_full_inbox_holds_messages_back_and_loses_none(
+    broker: Mosquitto, url: str, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with fleet.open(url):
+        pass  # nobody folds from here on
+    tight = f"{url}?backlog_events_max=100"
+    query = f"?version={version}&receive_max=50"
+    with Device(broker.port, "d-1") as device, bridged(tight, broker, query):
+        said = [device.publish("agents/d-1/noted", f'{{"number": {n}}}') for n in range(2_000)]
+        for each in said:
+            each.wait_for_publish(30)
+        eventually("it waits", lambda: "messages wait with the broker" in caplog.text)
+        engine = open_engine(url, None)
+        stored = engine.view(0).inbox_next()
+        engine.close()
+        assert 100 <= stored < 1_000
+        with fleet.open(url) as live:
+            eventually("all", lambda: len(noted(live, "d-1")) == 2_000)
+            assert noted(live, "d-1") == list(range(2_000))
+
+
+def test_more_devices_than_sources_are_rejected_by_name(
+    broker: Mosquitto, url: str, tmp_path: Path
+) -> None:
+    with fleet.open(url) as live, bridged(f"{url}?sources_max=2", broker):
+        for number in range(4):
+            broker.pub(f"agents/d-{number}/noted", '{"number": 1, "seq": 1}')
+        broker.pub("agents/d-0/noted", '{"number": 2, "seq": 2}')
+        eventually("the known one", lambda: noted(live, "d-0") == [1, 2])
+        eventually("the others", lambda: len(rejected(tmp_path / "data")) == 2)
+    assert all("raise sources_max" in each["reason"] for each in rejected(tmp_path / "data"))
+
+
+def test_a_number_below_the_window_is_rejected_alone(
+    broker: Mosquitto, url: str, tmp_path: Path
+) -> None:
+    with fleet.open(url) as live, bridged(url, broker) as stop:
+        with Device(broker.port, "d-1") as device:
+            device.say("agents/d-1/noted", '{"number": 1, "seq": 1000000}')
+            stop()
+            for number, seq in ((2, 1), (3, 1000001), (4, 2), (5, 1000002)):
+                device.say("agents/d-1/noted", f'{{"number": {number}, "seq": {seq}}}')
+        with bridged(url, broker):
+            eventually("the good ones", lambda: noted(live, "d-1") == [1, 3, 5])
+            eventually("the old ones", lambda: len(rejected(tmp_path / "data")) == 2)
+    assert all("dedupe window" in each["reason"] for each in rejected(tmp_path / "data"))
+
+
+def test_a_bridge_reads_no_more_than_it_can_hold(
+    broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that speaks 3.1.1 the broker knows no bound: the bridge stops reading instead."""
+    monkeypatch.setattr("holdfast.gateway.mqtt.link.MQTT_WAITING_BYTES_MAX", 2_000_000)
+    link = Link(parse_broker(f"{broker.url}?version=3.1.1"), "tight", ["big/+"])
+    try:
+        eventually("ready", lambda: link.is_ready)
+        with Device(broker.port, "d-1") as device:
+            said = [device.publish("big/x", b"x" * 500_000) for _ in range(30)]
+            for each in said:
+                each.wait_for_publish(30)
+        time.sleep(0.5)
+        came = link.take(1_000, 1.0)
+        held = sum(len(each.messages) for each in came)
+        assert held < 12, held
+        while held < 30:
+            link.acknowledge(came)
+            came = link.take(1_000, 5.0)
+            assert came
+            held += sum(len(each.messages) for each in came)
+        assert held == 30
+    finally:
+        link.close()
+
+
+def test_the_file_of_rejected_messages_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rejecting, "REJECTED_FILE_BYTES_MAX", 20_000)
+    rejects = Rejects(tmp_path)
+    for number in range(100):
+        rejects.write([Rejected(Published(f"t/{number}", b"x" * 1_000), "no reason")])
+        kept = [path.stat().st_size for path in (rejects.path, rejects.older) if path.exists()]
+        assert max(kept) <= 20_000
+    assert '"t/99"' in rejects.path.read_text().splitlines()[-1]
+    assert "is overwritten" in caplog.text
+    huge = Published("t/huge", b"\xff" * 1_000_000)
+    rejects.write([Rejected(huge, "too large")])
+    assert '"bytes":1000000' in rejects.path.read_text().splitlines()[-1]
