@@ -19,7 +19,8 @@ from holdfast.errors import DamagedData, UsageError
 
 FORMAT = 1  # grows when the script, the fleet or its rules change: old data has other truths
 _KNOWN = re.compile(
-    r"demo\.json(\.new)?|sent\.json|fleet\.db(-wal|-shm|\.new.*)?|(holder|create)\.lock|p\d{3,}"
+    r"demo\.json(\.new)?|sent\.json|fleet\.db(-wal|-shm|\.new.*)?|(holder|create)\.lock|"
+    r"metrics|p\d{3,}"
 )
 
 
