@@ -12,6 +12,8 @@ import msgspec
 
 from holdfast.gateway.serving import make_server
 from holdfast.gateway.settings import Settings
+from holdfast.runtime import logs
+from holdfast.runtime.metering.board import start_publishing
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 from holdfast.runtime.untyped import connect_untyped
 
@@ -19,9 +21,12 @@ from holdfast.runtime.untyped import connect_untyped
 def run(url: str, settings: str, pipe: str, listener: str) -> int:
     attend(pipe)
     with connect_untyped(url) as live:
+        logs.fleet_is(live.engine.catalog.fleet)
+        finish_publishing = start_publishing(live.engine)
         server = make_server(live, msgspec.json.decode(settings, type=Settings))
         when_told_to_finish(server.stop)
         server.run([socket.socket(fileno=int(listener))])
+        finish_publishing()
     return 0
 
 
