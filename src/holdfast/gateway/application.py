@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway import problems
 from holdfast.gateway.about import AboutRoutes
 from holdfast.gateway.agents import AgentRoutes
+from holdfast.gateway.bodies import Bodies
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.following import FollowRoutes
@@ -33,15 +34,16 @@ class Gateway:
     def __init__(self, live: UntypedLive, settings: Settings) -> None:
         bounds = settings.bounds
         self._crews = Crews()
+        bodies = Bodies(bounds)
         self.hub = Hub(live, self._crews.reads, bounds)
         tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
                 *AboutRoutes(live, self._crews).routes(),
-                *PostRoutes(live, self._crews, bounds).routes(),
+                *PostRoutes(live, self._crews, bodies, bounds).routes(),
                 *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
-                *RemoteRoutes(live, self._crews, bounds).routes(),
+                *RemoteRoutes(live, self._crews, bodies, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),
@@ -55,6 +57,7 @@ class Gateway:
             },
             lifespan=self._lifespan,
         )
+        self.app.router.redirect_slashes = False  # a path is what it is
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:

@@ -19,7 +19,8 @@ from holdfast.runtime.untyped import connect_untyped
 def run(url: str, settings: str, pipe: str, listener: str) -> int:
     attend(pipe)
     with connect_untyped(url) as live:
-        server = make_server(live, msgspec.json.decode(settings, type=Settings))
+        told = msgspec.json.decode(settings, type=Settings)
+        server = make_server(live, msgspec.structs.replace(told, url=url))
         when_told_to_finish(server.stop)
         server.run([socket.socket(fileno=int(listener))])
     return 0

@@ -6,20 +6,27 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import cached_property
 from itertools import islice
 
 from holdfast.errors import Missing, TimedOut, UsageError
+from holdfast.gateway.past import state_then
 from holdfast.gateway.settings import Settings
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
-from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import DeadLetter, HistoryEntry, IssuedAction, Plain
 from holdfast.runtime.untyped import AgentState, UntypedLive, read_receipt
 
 HISTORY_SECONDS = 20.0  # a history is found by reading the log: not for longer
 
 Values = dict[str, object]
+
+
+class _CodeIsNeeded(Exception):
+    """The agent has changed since the time that is asked for."""
+
+
+def _needed() -> FleetModel:
+    raise _CodeIsNeeded
 
 
 class Reader:
@@ -41,26 +48,17 @@ class Reader:
         receipt = None if after is None else read_receipt(after)
         if receipt is not None:
             self._live.wait_for(receipt, timeout=timeout)
-        found = self._live.state(
-            agent, key, at=at, fleet=self._code, snapshots=self._settings.snapshots
-        )
+        try:
+            found = self._live.state(
+                agent, key, at=at, fleet=_needed, snapshots=self._settings.snapshots
+            )
+        except _CodeIsNeeded:
+            assert at is not None
+            found = state_then(self._settings, agent, key, at)
         if found is None:
             then = " then" if at is not None else ""
             raise Missing(f"{agent}/{key} has no state{then}: no event has changed it yet")
         return found
-
-    def _code(self) -> FleetModel:
-        if self._settings.fleet is None:
-            raise UsageError(
-                "the agent has changed since then, and this gateway has no code to fold its past "
-                "with: start it with --fleet fleet.py"
-            )
-        return self._fleet
-
-    @cached_property
-    def _fleet(self) -> FleetModel:
-        assert self._settings.fleet is not None
-        return load_fleet(self._settings.fleet)
 
     def history(self, agent: str, key: str, most: int) -> Values:
         """The newest, oldest of them first."""

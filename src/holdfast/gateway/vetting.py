@@ -5,18 +5,24 @@ that does not fit its schema would stop a partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
+from holdfast.engine.admission import SEQ_MAX
+from holdfast.engine.http.wire import Packed
 from holdfast.engine.port import Parcel
-from holdfast.errors import DamagedData, Rescaling, UsageError
+from holdfast.errors import DamagedData, NewerFormat, Rescaling, UsageError
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.tokens import Principal, Role
 from holdfast.model.keys import check_key
 from holdfast.model.types import rebuild
-from holdfast.runtime.sending import check_count
+from holdfast.runtime.consigning import ONCE
+from holdfast.runtime.handle import WHY_LENGTH_MAX
+from holdfast.runtime.issued import find_action
+from holdfast.runtime.reading import partitions_of
+from holdfast.runtime.sending import check_count, check_numbers, check_source
 from holdfast.runtime.untyped import UntypedLive
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.frame import UNREADABLE, Frame
@@ -31,6 +37,7 @@ COMMANDS = {
     "redrive": Role.ADMIN,
     "compensate": Role.ADMIN,
 }
+REASON_LENGTH_MAX = 1_000
 _rows_of_bytes = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
@@ -39,13 +46,15 @@ class Vetting:
         self._live = live
         self._checks: dict[int, Callable[[bytes], object]] = {}
 
-    def check(self, partition: int, parcel: Parcel, who: Principal) -> None:
-        """Raises what is wrong with it, in one line."""
+    def checked(self, partition: int, given: Packed, who: Principal) -> Parcel:
+        """The parcel; what is wrong with it is raised, in one line."""
         try:
+            parcel = given.parcel()
             self._check(partition, parcel, who)
-        except UNREADABLE as error:
+            return parcel
+        except (*UNREADABLE, RecursionError) as error:
             raise UsageError(f"a frame that cannot be read: {error}") from None
-        except DamagedData as error:
+        except (DamagedData, NewerFormat) as error:
             raise UsageError(str(error)) from None
 
     def _check(self, partition: int, parcel: Parcel, who: Principal) -> None:
@@ -61,7 +70,7 @@ class Vetting:
         if owners - {partition}:
             raise Rescaling(f"keys of partition {min(owners - {partition})}, sent to {partition}")
         if frame.constant("origin") == "control":
-            _check_commands(frame, parcel, who)
+            self._check_commands(partition, frame, parcel, who)
         else:
             self._check_events(frame, parcel)
 
@@ -69,14 +78,13 @@ class Vetting:
         if frame.constant("origin") != "external" or parcel.source is None:
             raise UsageError("a frame of events needs the origin external, and a source")
         ids = Counter(schema_ids(frame))
-        payload = tuple(f"{kind}.{number}" for number in ids for kind in ("rows", "cols"))
+        whole = {f"{kind}.{number}" for number in ids for kind in ("rows", "cols")}
+        fields = tuple(f"cols.{number}." for number in ids)
         for name in frame.columns:
-            if name not in _EVENT and not name.startswith(payload):
-                raise UsageError(f"column {name!r} of a frame is none that is taken from outside")
-        if frame.constant("source") != parcel.source:
-            raise UsageError("a frame names another source than its parcel")
-        if frame.values("seq") != list(parcel.seqs):
-            raise UsageError("a frame has other numbers than its parcel")
+            if name not in _EVENT | whole and not name.startswith(fields):
+                raise UsageError(f"column {name!r:.80} of a frame is none taken from outside")
+        _check_source(frame, parcel.source)
+        _check_numbers(frame, parcel)
         for number, count in ids.items():
             rows = packed_rows(frame, number, count)
             self._decoder(number)(rows)
@@ -98,17 +106,66 @@ class Vetting:
             found = self._checks[number] = msgspec.msgpack.Decoder(list[row]).decode  # type: ignore[valid-type]
         return found
 
+    def _check_commands(self, partition: int, frame: Frame, parcel: Parcel, who: Principal) -> None:
+        if set(frame.columns) != _COMMAND or parcel.source is not None:
+            raise UsageError("a command has other columns, or a source")
+        agents, keys = _texts(frame, "agent"), _texts(frame, "key")
+        for agent, key, command in zip(agents, keys, frame.values("command") or [], strict=True):
+            name = command[0] if isinstance(command, list) and command else None
+            role = COMMANDS.get(name) if isinstance(name, str) else None
+            if role is None or not isinstance(command, list):
+                raise UsageError(f"{command!r:.80} is no command of an operator")
+            if who.role < role:
+                text = f"{who.name} may not {name}: it takes the role {role.name.lower()}"
+                raise Problem(403, "Forbidden", text)
+            if not self._fits(partition, agent, key, command):
+                raise UsageError(f"{command!r:.80} cannot be obeyed by {agent}/{key}")
 
-def _check_commands(frame: Frame, parcel: Parcel, who: Principal) -> None:
-    if set(frame.columns) != _COMMAND or parcel.source is not None:
-        raise UsageError("a command has other columns, or a source")
-    for command in cast(Sequence[Sequence[object]], frame.values("command")):
-        role = COMMANDS.get(str(command[0])) if command else None
-        if role is None:
-            raise UsageError(f"{command!r:.80} is no command of an operator")
-        if who.role < role:
-            text = f"{who.name} may not {command[0]}: it takes the role {role.name.lower()}"
-            raise Problem(403, "Forbidden", text)
+    def _fits(self, partition: int, agent: str, key: str, command: list[object]) -> bool:
+        """What is folded must not fail: letters and actions have to be those of this agent."""
+        engine = self._live.engine
+        match command:
+            case ["pause", str(reason)]:
+                return len(reason) <= REASON_LENGTH_MAX
+            case ["resume"]:
+                return True
+            case ["redrive", int(letter_id)]:
+                if not 0 <= letter_id < SEQ_MAX:
+                    return False
+                letter = engine.view(partition).letter(letter_id)
+                return letter is not None and (letter.agent, letter.key) == (agent, key)
+            case ["compensate", str(action_id), str(why), int(schema), bytes(row)]:
+                lived = partitions_of(engine.catalog, key)
+                found = find_action(engine, lived, action_id)
+                same = (found.agent, found.key, found.schema, found.row)
+                return len(why) <= WHY_LENGTH_MAX and same == (agent, key, schema, row)
+        return False
+
+
+def _check_source(frame: Frame, source: str | None) -> None:
+    if frame.constant("source") != source or source is None:
+        raise UsageError("a frame names another source than its parcel")
+    if source.startswith(ONCE):
+        raise UsageError(f"source {source[:80]!r}: names that start with {ONCE} are a gateway's")
+    check_source(source.removeprefix("~"))  # that of a handle which was given none begins so
+
+
+def _check_numbers(frame: Frame, parcel: Parcel) -> None:
+    seqs = list(parcel.seqs)
+    given = frame.values("seq")
+    if given != seqs or any(type(each) is not int for each in given):
+        raise UsageError("a frame has other numbers than its parcel")
+    if len(set(seqs)) != len(seqs):
+        raise UsageError("a source sends two events under one number: number each of them")
+    check_numbers(min(seqs), None, None)
+    check_numbers(max(seqs), None, None)
+    for name, place in (("previous", 1), ("event_time", 2)):
+        for value in set(frame.values(name) or ()):
+            if value is None:
+                raise UsageError(f"a frame whose column {name!r} has nothing in a row")
+            check_numbers(*[value if n == place else None for n in range(3)])
+    if any(type(each) is not bool for each in frame.values("asks") or ()):
+        raise UsageError("a frame whose column 'asks' is neither true nor false")
 
 
 def _texts(frame: Frame, name: str) -> list[str]:
