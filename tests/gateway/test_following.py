@@ -18,7 +18,7 @@ from holdfast.gateway.settings import Bounds, Settings
 from holdfast.runtime.rescaling import rescale
 from tests.cli.commands import eventually
 from tests.gateway.raw import Raw, leaves_nothing, request
-from tests.gateway.served import Client, Served, gateway_on, refused, served
+from tests.gateway.served import Client, Served, gateway_on, refused, running, served
 from tests.gateway.sse import Stream
 from tests.gateway.websocket import Following
 from tests.gateway.yard import Cart, Counted, Moved, fleet
@@ -297,11 +297,16 @@ def test_streams_end_when_the_gateway_stops(tmp_path: Path) -> None:
         with gateway_on(url) as port:
             stream = Stream(port, "/actions?after=now")
             follower = Following(port, "/actions?after=now")
-            waiting = threading.Thread(target=Client(port).get, args=("/actions?after=now&wait=60",))
+            waiting = threading.Thread(
+                target=Client(port).get, args=("/actions?after=now&wait=60",)
+            )
             waiting.start()
-            eventually("the wait begins", lambda: waiting.is_alive())
+            tasks = running[port].server_state.tasks
+            eventually("all three follow", lambda: len(tasks) == 3)
         stream.until_end()
         assert follower.until_closed().code in (1001, 1012)
+        follower.socket.close()
+        stream.__exit__(None, None, None)
         waiting.join(5)
         assert not waiting.is_alive()
 

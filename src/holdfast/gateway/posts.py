@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from holdfast.errors import Missing, UsageError
 from holdfast.gateway.asked import Asked
 from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import json_response, route
 from holdfast.gateway.guarding import require
-from holdfast.gateway.problems import Problem
 from holdfast.gateway.sending import Asker, Post, Taker
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.tokens import Role
@@ -59,7 +59,11 @@ class PostRoutes:
         return json_response({"receipt": receipt})
 
     def _redriven(self, letter: str) -> str:
-        if not any(each.id == letter for each in self._live.dead_letters()):
-            text = f"no dead letter {letter!r}: GET /dead-letters lists them"
-            raise Problem(404, "Missing", text)
+        found = next((each for each in self._live.dead_letters() if each.id == letter), None)
+        if found is None:
+            raise Missing(f"no dead letter {letter!r}: GET /dead-letters lists them")
+        if found.redriven:
+            raise UsageError(
+                f"dead letter {letter!r} was redriven before: a letter comes back once"
+            )
         return receipt_text(self._live.redrive(letter))
