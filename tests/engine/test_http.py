@@ -41,8 +41,8 @@ def test_a_handle_does_over_http_what_it_does_beside_the_data(yard: Served) -> N
         many = live.send_many([(Cart, f"h-{n}", Counted(number=n)) for n in range(40)])
         assert live.state(Cart, "h-39", after=many).numbers == [39]
         keys = live.keys(Cart, [f"c-{n}" for n in range(50)])
-        sent = live.send_columns(Cart, Moved, keys, x=[float(n) for n in range(50)], y=[0.0] * 50)
-        assert live.state(Cart, "c-49", after=sent).x == 49.0
+        sent = live.send_columns(Cart, Counted, keys, number=list(range(50)))
+        assert live.state(Cart, "c-49", after=sent).numbers == [49]
         assert live.ask(Cart, "h", Ask(question="who")) == Told(text="h heard who")
         live.settle()
         assert live.history(Cart, "h") == yard.live.history(Cart, "h")

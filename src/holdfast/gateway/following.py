@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway.asked import Asked
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import PAGE, json_response, route
-from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.feeds import Feeds, check_filter
 from holdfast.gateway.guarding import is_welcome, require
 from holdfast.gateway.problems import Problem, problem_of, response_of
 from holdfast.gateway.settings import Bounds
@@ -54,10 +54,10 @@ class FollowRoutes:
         return await self._page_or_stream(request, self._change_feed, "change")
 
     def _action_feed(self, asked: Asked) -> Feed:
-        return partial(self._feeds.actions, asked.text("agent"), asked.text("key"))
+        return partial(self._feeds.actions, *_filter(asked))
 
     def _change_feed(self, asked: Asked) -> Feed:
-        return partial(self._feeds.changes, asked.text("agent"), asked.text("key"))
+        return partial(self._feeds.changes, *_filter(asked))
 
     async def _page_or_stream(self, request: Request, choose: Choose, noun: str) -> Response:
         asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key"))
@@ -91,3 +91,9 @@ class FollowRoutes:
             await socket.send_denial_response(response_of(problem))
             return
         await over_websocket(self._hub, feed, cursor, socket)
+
+
+def _filter(asked: Asked) -> tuple[str | None, str | None]:
+    agent, key = asked.text("agent"), asked.text("key")
+    check_filter(agent, key)
+    return agent, key

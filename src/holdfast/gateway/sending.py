@@ -6,6 +6,7 @@ or by the gateway, and then a client that is not sure must not simply send again
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
 
 KEY_LENGTH_MAX = 255
+_KEY = re.compile(f"[!-~]{{1,{KEY_LENGTH_MAX}}}")
 _ROWS_SHOWN = 100
 
 
@@ -42,10 +44,10 @@ class Taker:
 
     def take(self, post: Post) -> dict[str, object]:
         """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
+        once = _once(post)
         rows = self._read(post)
         if not rows:
             return {"events": 0, "repeats": 0, "receipt": ""}
-        once = post.headers.get("idempotency-key")
         if self._are_numbered(rows, once, post.who):
             outcome = self._live.consign(self._packed(rows), timeout=self._left(post))
             if outcome.refused:
@@ -93,8 +95,6 @@ class Taker:
             return True
         if once is None:
             return False
-        if not 1 <= len(once) <= KEY_LENGTH_MAX:
-            raise UsageError(f"Idempotency-Key: give 1 to {KEY_LENGTH_MAX} characters")
         source = source_once("http", who, once)
         for number, row in enumerate(rows, start=1):
             row.source, row.seq = source, number
@@ -132,6 +132,13 @@ class Taker:
                 f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
             )
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+
+
+def _once(post: Post) -> str | None:
+    once = post.headers.get("idempotency-key")
+    if once is not None and not _KEY.fullmatch(once):
+        raise UsageError(f"Idempotency-Key: give 1 to {KEY_LENGTH_MAX} visible ASCII characters")
+    return once
 
 
 def _refused(outcome: Outcome, count: int) -> Problem:
