@@ -22,6 +22,7 @@ from tests.gateway.yard import fleet
 
 USUAL = Settings()
 JSON = {"content-type": "application/json"}
+running: dict[int, Server] = {}  # by port, for tests that look inside
 
 
 class Heard(NamedTuple):
@@ -109,18 +110,20 @@ def served(
 
 
 @contextmanager
-def gateway_on(url: str, settings: Settings = USUAL) -> Iterator[int]:
+def gateway_on(url: str, settings: Settings = USUAL, port: int = 0) -> Iterator[int]:
     """The port of a gateway on the data of this URL."""
-    settings = msgspec.structs.replace(settings, port=0)
+    settings = msgspec.structs.replace(settings, port=port, url=url)
     with connect_untyped(url) as reader, listen(settings) as listener:
-        port: int = listener.getsockname()[1]
+        port = listener.getsockname()[1]
         server = make_server(reader, settings)
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
+        running[port] = server
         try:
             until_started(server, thread)
             yield port
         finally:
+            del running[port]
             server.stop()
             thread.join(20)
             assert not thread.is_alive(), "the gateway does not stop"

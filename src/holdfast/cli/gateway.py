@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from holdfast.cli.options import engine_option
+from holdfast.engine.urls import hidden
 from holdfast.errors import InUse, UsageError
 from holdfast.runtime.launching import Helper
 
@@ -143,13 +144,15 @@ def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str
     """
     if missing := _missing():
         raise UsageError(f"the gateway needs {missing}: {EXTRA}")
+    import msgspec
+
     from holdfast.gateway.serving import listen, make_server
     from holdfast.runtime.supervised import when_told_to_finish
     from holdfast.runtime.untyped import connect_untyped
 
     if gateway.port == "none":
         raise UsageError("--port none: a gateway alone needs a port")
-    settings = gateway.settings(fleet, snapshots)
+    settings = msgspec.structs.replace(gateway.settings(fleet, snapshots), url=hidden(url))
     with connect_untyped(url) as live, listen(settings) as listener:
         server = make_server(live, settings)
         when_told_to_finish(server.stop)
@@ -180,6 +183,7 @@ def token(name: str, role: str, path: str | None) -> None:
     place = Path(path)
     if place.exists() and name in {each.name for each in read_tokens(place).values()}:
         raise UsageError(f"{path} has a token {name!r} already: remove it first")
+    ended = not place.exists() or place.read_bytes()[-1:] in (b"", b"\n")
     with place.open("a", encoding="utf-8") as file:
-        file.write(lines)
+        file.write(lines if ended else f"\n{lines}")
     click.echo(made)

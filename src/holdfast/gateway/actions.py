@@ -14,14 +14,13 @@ from starlette.routing import BaseRoute
 
 from holdfast.errors import Missing, UsageError
 from holdfast.gateway.asked import Asked
-from holdfast.gateway.bodies import media_type, read_body
+from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import Values, json_response, route
 from holdfast.gateway.envelopes import JSON, decoded
 from holdfast.gateway.guarding import require
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.reading import Reader
-from holdfast.gateway.settings import Bounds
 from holdfast.gateway.tokens import Role
 from holdfast.runtime.lives import ActionLife
 from holdfast.runtime.untyped import UntypedLive, receipt_text
@@ -49,11 +48,11 @@ class Override(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActionRoutes:
-    def __init__(self, live: UntypedLive, reader: Reader, crews: Crews, bounds: Bounds) -> None:
+    def __init__(self, live: UntypedLive, reader: Reader, crews: Crews, bodies: Bodies) -> None:
         self._live = live
         self._reader = reader
         self._crews = crews
-        self._bounds = bounds
+        self._bodies = bodies
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -174,14 +173,15 @@ class ActionRoutes:
         if media_type(request) != JSON:
             text = f"a body of {media_type(request) or 'no content type'}: send {JSON}"
             raise Problem(415, "Unsupported Media Type", text)
-        body = await read_body(request, self._bounds)
-        return decoded(msgspec.json.Decoder(kind).decode, body, "command")
+        async with self._bodies.of(request) as body:
+            return decoded(msgspec.json.Decoder(kind).decode, body, "command")
 
     async def _nothing(self, request: Request) -> None:
         """A body that says nothing may be there."""
         Asked(request.query_params, ())
-        if await read_body(request, self._bounds) not in (b"", b"{}"):
-            raise Problem(400, "Bad Request", "this takes no body: send none, or {}")
+        async with self._bodies.of(request) as body:
+            if body not in (b"", b"{}"):
+                raise Problem(400, "Bad Request", "this takes no body: send none, or {}")
 
 
 def life_values(life: ActionLife) -> Values:

@@ -15,6 +15,7 @@ from holdfast.gateway import problems
 from holdfast.gateway.about import AboutRoutes
 from holdfast.gateway.actions import ActionRoutes
 from holdfast.gateway.agents import AgentRoutes
+from holdfast.gateway.bodies import Bodies
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.following import FollowRoutes
@@ -35,19 +36,20 @@ class Gateway:
     def __init__(self, live: UntypedLive, settings: Settings) -> None:
         bounds = settings.bounds
         self._crews = Crews()
+        bodies = Bodies(bounds)
         reader = Reader(live, settings)
-        self._queries = QueryRoutes(live, reader, self._crews, settings)
+        self._queries = QueryRoutes(live, reader, self._crews, bodies, settings)
         self.hub = Hub(live, self._crews.reads, bounds)
         tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
                 *AboutRoutes(live, self._crews).routes(),
-                *PostRoutes(live, self._crews, bounds).routes(),
+                *PostRoutes(live, self._crews, bodies, bounds).routes(),
                 *AgentRoutes(reader, self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
-                *ActionRoutes(live, reader, self._crews, bounds).routes(),
+                *ActionRoutes(live, reader, self._crews, bodies).routes(),
                 *self._queries.routes(),
-                *RemoteRoutes(live, self._crews, bounds).routes(),
+                *RemoteRoutes(live, self._crews, bodies, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),
@@ -61,6 +63,7 @@ class Gateway:
             },
             lifespan=self._lifespan,
         )
+        self.app.router.redirect_slashes = False  # a path is what it is
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:

@@ -8,12 +8,12 @@ is known by source and id for ten minutes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import msgspec
 
-from holdfast.gateway.envelopes import JSON, MSGPACK, Sent, decoded
+from holdfast.gateway.envelopes import JSON, MSGPACK, Sent, check_own_source, decoded
 from holdfast.gateway.problems import Problem
 from holdfast.runtime.consigning import source_once
 
@@ -79,22 +79,32 @@ def _sent(event: CloudEvent) -> Sent:
         raise _wrong(event, f"subject {event.subject!r}: write AGENT/KEY, as in Drone/d-1")
     if event.data_base64 is not None:
         raise _wrong(event, "data_base64: send the fields as a JSON object in data")
+    check_own_source(event.source)
     source, seq = event.source, _number(event)
     if seq is None:
         source, seq = source_once("cloudevent", event.source, event.id), 1
     kind = event.type.rpartition(".")[2]
-    time = None if event.time is None else event.time.timestamp()
-    return Sent(agent, key, kind, event.data, source, seq, event_time=time)
+    return Sent(agent, key, kind, event.data, source, seq, event_time=_time(event))
 
 
 def _number(event: CloudEvent) -> int | None:
-    for given in (event.sequence, event.id):
-        text = str(given)
-        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX:
-            return int(text)
+    text = str(event.id if event.sequence is None else event.sequence)
+    if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX:
+        return int(text)
     if event.sequence is not None:
         raise _wrong(event, f"sequence {event.sequence!r}: give a whole number")
     return None
+
+
+def _time(event: CloudEvent) -> float | None:
+    """Of a time without a zone, which is none of RFC 3339, UTC is meant."""
+    if event.time is None:
+        return None
+    aware = event.time if event.time.tzinfo is not None else event.time.replace(tzinfo=UTC)
+    try:
+        return aware.timestamp()
+    except (ValueError, OverflowError):
+        raise _wrong(event, f"time {event.time.isoformat()}: give one of this era") from None
 
 
 def _wrong(event: CloudEvent, what: str) -> Problem:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.errors import UsageError
 from holdfast.gateway.problems import Problem
 
 JSON = "application/json"
@@ -55,10 +56,15 @@ _msgpack_many = msgspec.msgpack.Decoder(list[Sent])
 _msgpack_columns = msgspec.msgpack.Decoder(Columns)
 
 
+def check_own_source(source: str | None) -> None:
+    if source is not None and source.startswith("~"):
+        raise UsageError(f"source {source[:80]!r}: names that start with ~ are ours")
+
+
 def decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return decode(body)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Problem(400, "Bad Request", f"the body is no {what}: {error}") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.errors import UsageError
 from holdfast.gateway.reading import Values, action_values
 from holdfast.gateway.streaming import Page
+from holdfast.model.keys import check_key
 from holdfast.runtime.untyped import UntypedLive
 from holdfast.view.changes import Change, Following
 
@@ -46,7 +47,12 @@ class Feeds:
         }
 
 
-def _is_for(agent: str, key: str, wanted: str | None, wanted_key: str | None) -> bool:
-    if wanted is None and wanted_key is not None:
+def check_filter(agent: str | None, key: str | None) -> None:
+    if agent is None and key is not None:
         raise UsageError("key without agent: give both, as in ?agent=Drone&key=d-1")
+    if key is not None:
+        check_key(key)
+
+
+def _is_for(agent: str, key: str, wanted: str | None, wanted_key: str | None) -> bool:
     return wanted in (None, agent) and wanted_key in (None, key)

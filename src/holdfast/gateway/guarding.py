@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.gateway.crew import asking
 from holdfast.gateway.problems import Problem, response_of
 from holdfast.gateway.settings import is_loopback
 from holdfast.gateway.tokens import ANYBODY_HERE, Principal, Role, Tokens
 
 OPEN = frozenset({"/", "/healthz", "/readyz"})  # need no token
+WELCOME = "holdfast.welcome"  # in the scope: whether its token is still good
 _BEARER = "bearer "
 
 
@@ -31,23 +33,24 @@ class Guard:
             await self._app(scope, receive, send)
             return
         try:
-            scope["principal"] = self._principal(Headers(scope=scope), scope["path"])
+            self._admit(scope, Headers(scope=scope))
         except Problem as refusal:
             # Before a WebSocket is accepted this is an ordinary response too.
-            response = response_of(refusal)
-            if scope["type"] == "websocket":
-                await send(
-                    {"type": "websocket.close", "code": 1008, "reason": refusal.detail[:100]}
-                )
-                return
-            await response(scope, receive, send)
+            await response_of(refusal)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope, headers: Headers) -> None:
+        principal = scope["principal"] = self._principal(headers, scope["path"])
+        asking.set("" if principal is None else principal.name)
+        tokens, token = self._tokens, _token(headers)
+        if tokens is not None and principal is not None:
+            scope[WELCOME] = lambda: tokens.still_has(token, principal)
 
     def _principal(self, headers: Headers, path: str) -> Principal | None:
         host = headers.get("host", "")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and (not host or _place(origin) != host):
             text = f"a page of {origin} must not use this gateway: call it from its own pages"
             raise Problem(403, "Forbidden", text)
         if self._tokens is None:
@@ -55,16 +58,32 @@ class Guard:
                 text = f"Host {host!r} is not this machine: use http://localhost, or --tokens"
                 raise Problem(421, "Misdirected Request", text)
             return ANYBODY_HERE
-        given = headers.get("authorization", "")
-        if given.lower().startswith(_BEARER):
-            found = self._tokens.principal(given[len(_BEARER) :].strip())
-            if found is not None:
-                return found
-        if path in OPEN:
-            return None
+        token = _token(headers)
+        found = self._tokens.principal(token) if token else None
+        if found is not None or path in OPEN:
+            return found
+        given = "authorization" in headers
         text = "the token is not known here" if given else "who is asking? give a token"
         detail = f"{text}: Authorization: Bearer TOKEN"
         raise Problem(401, "Unauthorized", detail, {"www-authenticate": "Bearer"})
+
+
+def _token(headers: Headers) -> str:
+    given = headers.get("authorization", "")
+    return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else ""
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def is_welcome(scope: Scope) -> bool:
+    """Whether who began this request may still read: its token may have been taken away."""
+    look = scope.get(WELCOME)
+    return look is None or bool(look())
 
 
 def _has_port(host: str) -> bool:

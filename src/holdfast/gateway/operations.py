@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.gateway.following import EVENT_STREAM, WAIT_SECONDS_MAX
+from holdfast.gateway.following import WAIT_SECONDS_MAX
 from holdfast.gateway.jsonschema import Shape
 from holdfast.gateway.settings import Bounds
+from holdfast.gateway.streaming import EVENT_STREAM
 
 KEY: Shape = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"}
 _TEXT: Shape = {"type": "string"}

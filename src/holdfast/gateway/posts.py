@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from holdfast.errors import Missing, UsageError
 from holdfast.gateway.asked import Asked
-from holdfast.gateway.bodies import media_type, read_body
+from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import json_response, route
 from holdfast.gateway.guarding import require
-from holdfast.gateway.problems import Problem
 from holdfast.gateway.sending import Asker, Post, Taker
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.tokens import Role
@@ -19,10 +23,10 @@ from holdfast.runtime.untyped import UntypedLive, receipt_text
 
 
 class PostRoutes:
-    def __init__(self, live: UntypedLive, crews: Crews, bounds: Bounds) -> None:
+    def __init__(self, live: UntypedLive, crews: Crews, bodies: Bodies, bounds: Bounds) -> None:
         self._live = live
         self._crews = crews
-        self._bounds = bounds
+        self._bodies = bodies
         self._taker = Taker(live, bounds)
         self._asker = Asker(live, bounds)
 
@@ -34,18 +38,20 @@ class PostRoutes:
         ]
 
     async def _events(self, request: Request) -> Response:
-        post = await self._post(request)
-        return json_response(await self._crews.sends.run(self._taker.take, post))
+        async with self._post(request) as post:
+            return json_response(await self._crews.sends.run(self._taker.take, post))
 
     async def _ask(self, request: Request) -> Response:
-        post = await self._post(request)
-        return json_response(await self._crews.asks.run(self._asker.ask, post))
+        async with self._post(request) as post:
+            return json_response(await self._crews.asks.run(self._asker.ask, post))
 
-    async def _post(self, request: Request) -> Post:
+    @asynccontextmanager
+    async def _post(self, request: Request) -> AsyncIterator[Post]:
         Asked(request.query_params, ())
         who = require(request.scope, Role.SEND).name
-        body = await read_body(request, self._bounds)
-        return Post(body, media_type(request), dict(request.headers), who)
+        async with self._bodies.of(request) as body:
+            headers = dict(request.headers)
+            yield Post(body, media_type(request), headers, who, time.monotonic())
 
     async def _redrive(self, request: Request) -> Response:
         Asked(request.query_params, ())
@@ -53,7 +59,11 @@ class PostRoutes:
         return json_response({"receipt": receipt})
 
     def _redriven(self, letter: str) -> str:
-        if not any(each.id == letter for each in self._live.dead_letters()):
-            text = f"no dead letter {letter!r}: GET /dead-letters lists them"
-            raise Problem(404, "Missing", text)
+        found = next((each for each in self._live.dead_letters() if each.id == letter), None)
+        if found is None:
+            raise Missing(f"no dead letter {letter!r}: GET /dead-letters lists them")
+        if found.redriven:
+            raise UsageError(
+                f"dead letter {letter!r} was redriven before: a letter comes back once"
+            )
         return receipt_text(self._live.redrive(letter))

@@ -23,7 +23,8 @@ def run(url: str, settings: str, pipe: str, listener: str) -> int:
     with connect_untyped(url) as live:
         logs.fleet_is(live.engine.catalog.fleet)
         finish_publishing = start_publishing(live.engine)
-        server = make_server(live, msgspec.json.decode(settings, type=Settings))
+        told = msgspec.json.decode(settings, type=Settings)
+        server = make_server(live, msgspec.structs.replace(told, url=url))
         when_told_to_finish(server.stop)
         server.run([socket.socket(fileno=int(listener))])
         finish_publishing()

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from holdfast.cli.times import parse_time
 from holdfast.gateway.asked import Asked
-from holdfast.gateway.bodies import media_type, read_body
+from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import Values, json_response, route
 from holdfast.gateway.envelopes import JSON, decoded
@@ -35,10 +35,18 @@ class Query(msgspec.Struct, forbid_unknown_fields=True):
 class QueryRoutes:
     """What queries have read is kept for the next, from the first one on."""
 
-    def __init__(self, live: UntypedLive, reader: Reader, crews: Crews, settings: Settings) -> None:
+    def __init__(
+        self,
+        live: UntypedLive,
+        reader: Reader,
+        crews: Crews,
+        bodies: Bodies,
+        settings: Settings,
+    ) -> None:
         self._live = live
         self._reader = reader
         self._crews = crews
+        self._bodies = bodies
         self._settings = settings
         self._making = threading.Lock()
         self._queries: Queries | None = None
@@ -51,8 +59,8 @@ class QueryRoutes:
         if media_type(request) != JSON:
             text = f"a query as {media_type(request) or 'no content type'}: send {JSON}"
             raise Problem(415, "Unsupported Media Type", text)
-        body = await read_body(request, self._settings.bounds)
-        query = decoded(msgspec.json.Decoder(Query).decode, body, "query")
+        async with self._bodies.of(request) as body:
+            query = decoded(msgspec.json.Decoder(Query).decode, body, "query")
         return json_response(await self._crews.queries.run(self._answer, query))
 
     def _answer(self, query: Query) -> Values:

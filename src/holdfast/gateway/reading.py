@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 
 from holdfast.errors import Missing, TimedOut, UsageError
+from holdfast.gateway.past import state_then
 from holdfast.gateway.settings import Settings
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
@@ -20,6 +21,14 @@ from holdfast.runtime.untyped import AgentState, UntypedLive, read_receipt
 HISTORY_SECONDS = 20.0  # a history is found by reading the log: not for longer
 
 Values = dict[str, object]
+
+
+class _CodeIsNeeded(Exception):
+    """The agent has changed since the time that is asked for."""
+
+
+def _needed() -> FleetModel:
+    raise _CodeIsNeeded
 
 
 class Reader:
@@ -41,9 +50,13 @@ class Reader:
         receipt = None if after is None else read_receipt(after)
         if receipt is not None:
             self._live.wait_for(receipt, timeout=timeout)
-        found = self._live.state(
-            agent, key, at=at, fleet=self.code, snapshots=self._settings.snapshots
-        )
+        try:
+            found = self._live.state(
+                agent, key, at=at, fleet=_needed, snapshots=self._settings.snapshots
+            )
+        except _CodeIsNeeded:
+            assert at is not None
+            found = state_then(self._settings, agent, key, at)
         if found is None:
             then = " then" if at is not None else ""
             raise Missing(f"{agent}/{key} has no state{then}: no event has changed it yet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -25,13 +26,14 @@ from holdfast.engine.kafka.questions import (
     FAILED,
     MORE,
     QUESTIONS,
+    REQUEST_BYTES_MAX,
     Reply,
     answer,
     pack_error,
 )
 from holdfast.engine.port import Taken
 from holdfast.errors import HoldfastError, Missing
-from holdfast.gateway.bodies import media_type, read_body
+from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import route
 from holdfast.gateway.envelopes import decoded
@@ -46,11 +48,12 @@ _OF_ENGINE = ("hides", "paused_seconds")
 
 
 class RemoteRoutes:
-    def __init__(self, live: UntypedLive, crews: Crews, bounds: Bounds) -> None:
+    def __init__(self, live: UntypedLive, crews: Crews, bodies: Bodies, bounds: Bounds) -> None:
         self._live = live
         self._engine = live.engine
         self._crews = crews
-        self._bounds = msgspec.structs.replace(bounds, body_bytes_max=APPEND_BYTES_MAX)
+        self._bodies = bodies
+        self._bounds = bounds
         self._vetting = Vetting(live)
 
     def routes(self) -> list[BaseRoute]:
@@ -79,17 +82,19 @@ class RemoteRoutes:
     # Appending.
 
     async def _append(self, request: Request) -> Response:
-        body = await self._body(request)
         who = require(request.scope, Role.SEND)
         partition = self._known(request)
-        return _packed(await self._crews.sends.run(self._appended, partition, body, who))
+        async with self._bodies.of(_engines(request), APPEND_BYTES_MAX) as body:
+            until = time.monotonic() + self._bounds.send_seconds
+            run = self._crews.sends.run
+            return _packed(await run(self._appended, partition, body, who, until))
 
-    def _appended(self, partition: int, body: bytes, who: Principal) -> list[Result]:
+    def _appended(self, partition: int, body: bytes, who: Principal, until: float) -> list[Result]:
         """All of them are checked before any is appended; each has its own result."""
-        parcels = [each.parcel() for each in decoded(unpack_parcels, body, "list of parcels")]
-        for parcel in parcels:
-            self._vetting.check(partition, parcel, who)
-        results = self._live.router.try_together(partition, parcels, self._bounds.send_seconds)
+        given = decoded(unpack_parcels, body, "list of parcels")
+        parcels = [self._vetting.checked(partition, each, who) for each in given]
+        patience = max(0.0, until - time.monotonic())
+        results = self._live.router.try_together(partition, parcels, patience)
         return [_result(each) for each in results]
 
     # Reading.
@@ -97,7 +102,8 @@ class RemoteRoutes:
     async def _view(self, request: Request) -> Response:
         method = request.path_params["method"]
         partition = self._known(request)
-        body = await self._body(request)
+        async with self._bodies.of(_engines(request), REQUEST_BYTES_MAX) as body:
+            pass  # a few words: they need not count for longer
         if method in _OF_ENGINE:
             payload = await self._crews.reads.run(getattr(self._engine, method), partition)
             return _run(iter([Reply(DONE, 0, 0, msgspec.Raw(pack(payload)))]))
@@ -128,11 +134,13 @@ class RemoteRoutes:
             raise Missing(f"there is no partition {number}")
         return number
 
-    async def _body(self, request: Request) -> bytes:
-        if media_type(request) != MEDIA:
-            text = f"this route is for engines, which send {MEDIA}: see /openapi.json for others"
-            raise Problem(415, "Unsupported Media Type", text)
-        return await read_body(request, self._bounds)
+
+def _engines(request: Request) -> Request:
+    """That it comes from one."""
+    if media_type(request) != MEDIA:
+        text = f"this route is for engines, which send {MEDIA}: see /openapi.json for others"
+        raise Problem(415, "Unsupported Media Type", text)
+    return request
 
 
 def _packed(values: object) -> Response:

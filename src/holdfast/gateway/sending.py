@@ -6,6 +6,8 @@ or by the gateway, and then a client that is not sure must not simply send again
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +15,7 @@ import msgspec
 
 from holdfast.errors import TryAgain, UsageError
 from holdfast.gateway.cloudevents import is_cloud_event, read_cloud_events
-from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, decoded
+from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, check_own_source, decoded
 from holdfast.gateway.problems import Problem, problem_of
 from holdfast.gateway.settings import Bounds
 from holdfast.runtime.consigning import Numbered, Outcome, source_once
@@ -21,6 +23,7 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
 
 KEY_LENGTH_MAX = 255
+_KEY = re.compile(f"[!-~]{{1,{KEY_LENGTH_MAX}}}")
 _ROWS_SHOWN = 100
 
 
@@ -31,6 +34,7 @@ class Post(NamedTuple):
     media: str
     headers: Mapping[str, str]  # names in lower case
     who: str
+    arrived: float  # of the clock that only goes forward
 
 
 class Taker:
@@ -40,22 +44,27 @@ class Taker:
 
     def take(self, post: Post) -> dict[str, object]:
         """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
+        once = _once(post)
         rows = self._read(post)
         if not rows:
             return {"events": 0, "repeats": 0, "receipt": ""}
-        once = post.headers.get("idempotency-key")
         if self._are_numbered(rows, once, post.who):
-            outcome = self._live.consign(self._packed(rows), timeout=self._bounds.send_seconds)
+            outcome = self._live.consign(self._packed(rows), timeout=self._left(post))
             if outcome.refused:
                 raise _refused(outcome, len(rows))
             receipt = outcome.receipt
         else:
-            receipt = self._send(rows)
+            receipt = self._send(rows, self._left(post))
         return {
             "events": len(rows),
             "repeats": receipt.repeats,
             "receipt": receipt_text(receipt),
         }
+
+    def _left(self, post: Post) -> float:
+        """Of the patience with refusals that pass: waiting for a thread has cost some of it, so
+        that those behind a partition that takes nothing are not held up one after the other."""
+        return max(0.0, self._bounds.send_seconds - (time.monotonic() - post.arrived))
 
     def _read(self, post: Post) -> list[Sent]:
         if is_cloud_event(post.media, post.headers):
@@ -68,8 +77,7 @@ class Taker:
                 raise Problem(415, "Unsupported Media Type", text)
             rows = form(post.body)
             for row in rows:
-                if row.source is not None and row.source.startswith("~"):
-                    raise UsageError(f"source {row.source!r}: names that start with ~ are ours")
+                check_own_source(row.source)
         most = self._bounds.events_per_request_max
         if len(rows) > most:
             text = f"{len(rows):,} events in one request: send at most {most:,}"
@@ -87,8 +95,6 @@ class Taker:
             return True
         if once is None:
             return False
-        if not 1 <= len(once) <= KEY_LENGTH_MAX:
-            raise UsageError(f"Idempotency-Key: give 1 to {KEY_LENGTH_MAX} characters")
         source = source_once("http", who, once)
         for number, row in enumerate(rows, start=1):
             row.source, row.seq = source, number
@@ -117,15 +123,22 @@ class Taker:
             )
         return packed
 
-    def _send(self, rows: Sequence[Sent]) -> Receipt:
+    def _send(self, rows: Sequence[Sent], timeout: float) -> Receipt:
         addresses = [Address(r.agent, r.key, r.type, r.data, r.event_time) for r in rows]
         try:
-            return self._live.send(addresses, timeout=self._bounds.send_seconds)
+            return self._live.send(addresses, timeout=timeout)
         except TryAgain as refusal:
             text = (
                 f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
             )
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+
+
+def _once(post: Post) -> str | None:
+    once = post.headers.get("idempotency-key")
+    if once is not None and not _KEY.fullmatch(once):
+        raise UsageError(f"Idempotency-Key: give 1 to {KEY_LENGTH_MAX} visible ASCII characters")
+    return once
 
 
 def _refused(outcome: Outcome, count: int) -> Problem:

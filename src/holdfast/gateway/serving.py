@@ -13,11 +13,14 @@ import uvicorn
 
 from holdfast.errors import InUse, UsageError
 from holdfast.gateway.application import Gateway
-from holdfast.gateway.connections import connection_class
+from holdfast.gateway.connections import Socket, connection_class
 from holdfast.gateway.settings import Settings
 from holdfast.runtime.untyped import UntypedLive
 
 FINISH_SECONDS = 5  # requests that are under way have so long to end
+HEARD_BYTES_MAX = 64 * 1024  # of a message over a WebSocket: clients have nothing to say
+KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
+UNSEEN_SECONDS = 30  # data that the other side has not acknowledged for so long: it is gone
 BACKLOG = 1024  # connections that the kernel keeps waiting
 CERTIFICATE_SECONDS = 10.0  # a renewed certificate is used after so long
 
@@ -28,7 +31,7 @@ def listen(settings: Settings) -> socket.socket:
     """Bound, so that a port that is taken is told before anything starts."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server(
+        made = socket.create_server(
             (settings.host, settings.port), family=family, backlog=BACKLOG, reuse_port=False
         )
     except OSError as error:
@@ -36,6 +39,12 @@ def listen(settings: Settings) -> socket.socket:
             f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}: "
             "give another --port"
         ) from None
+    # Connections inherit it: one whose other end has vanished is noticed, and is over.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in KEEPALIVE.items():
+        made.setsockopt(socket.IPPROTO_TCP, name, seconds)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSEEN_SECONDS * 1000)
+    return made
 
 
 class Server(uvicorn.Server):
@@ -61,8 +70,8 @@ def make_server(live: UntypedLive, settings: Settings) -> Server:
     config = uvicorn.Config(
         gateway.app,
         http=connection_class(bounds),
-        ws="wsproto",
-        ws_max_size=bounds.body_bytes_max,
+        ws=Socket,
+        ws_max_size=HEARD_BYTES_MAX,
         log_config=None,
         access_log=False,
         proxy_headers=False,
@@ -102,9 +111,10 @@ def _renew(context: ssl.SSLContext, certificate: str, key: str) -> None:
         now = _stamps(certificate, key)
         if now != seen:
             try:
+                tls_context(certificate, key, None)  # half of a pair would spoil the one in use
                 context.load_cert_chain(certificate, key)
                 seen = now
-            except (OSError, ssl.SSLError) as error:
+            except (UsageError, OSError, ssl.SSLError) as error:
                 _log.warning("the certificate stays as it was: %s", error)
 
 

@@ -17,6 +17,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """What one client, or all together, may take; each has a defined refusal."""
 
     body_bytes_max: int = 8 * 1024 * 1024  # 413
+    bodies_bytes_max: int = 256 * 1024 * 1024  # of all requests under way: 429
     events_per_request_max: int = 10_000  # 413
     connections_max: int = 1_000  # 503, and the connection is closed
     header_bytes_max: int = 64 * 1024  # 431
@@ -39,6 +40,7 @@ class Settings(msgspec.Struct, frozen=True):
     client_ca: str | None = None
     fleet: str | None = None  # the code, for what has to be folded again
     snapshots: str | None = None
+    url: str | None = None  # of the data, for who folds it again
     bounds: Bounds = Bounds()
 
     def check(self) -> None:

@@ -10,19 +10,25 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from holdfast.errors import HoldfastError
 from holdfast.gateway.crew import Crew
+from holdfast.gateway.guarding import is_welcome
 from holdfast.gateway.problems import Problem, document, problem_of
 from holdfast.gateway.settings import Bounds
 from holdfast.runtime.exporting.payloads import json_text
 from holdfast.runtime.untyped import UntypedLive
 
+EVENT_STREAM = "text/event-stream"
 LOOK_SECONDS = 0.02  # an action is seen this long after its commit
 HEARTBEAT_SECONDS = 15.0  # a comment, so that a line that is cut is noticed
+WELCOME_SECONDS = 1.0  # so often a follower's token is looked at again
 ROWS_AT_ONCE = 500
 
 _log = logging.getLogger("holdfast.gateway")
@@ -96,19 +102,41 @@ class Hub:
                 async with asyncio.timeout(left):
                     await changed.wait()
 
-    async def pages(self, feed: Feed, cursor: str | None) -> AsyncIterator[Page]:
+    async def pages(
+        self, feed: Feed, cursor: str | None, welcome: Callable[[], bool]
+    ) -> AsyncIterator[Page]:
         """Behind the cursor, as they come; an empty one where nothing came for a while."""
-        while not self.stopping:
-            page = await self.next_page(feed, cursor, ROWS_AT_ONCE, HEARTBEAT_SECONDS)
+        quiet = 0.0
+        while not self.stopping and welcome():
+            page = await self.next_page(feed, cursor, ROWS_AT_ONCE, WELCOME_SECONDS)
             cursor = page.cursor
-            yield page
+            quiet = 0.0 if page.rows else quiet + WELCOME_SECONDS
+            if page.rows or quiet >= HEARTBEAT_SECONDS:
+                quiet = 0.0
+                yield page
 
 
-async def as_events(hub: Hub, feed: Feed, cursor: str | None, name: str) -> AsyncIterator[bytes]:
+class EventStream(StreamingResponse):
+    """Of somebody who has entered; it leaves also if it went away before the first byte."""
+
+    def __init__(self, hub: Hub, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.leave()
+
+
+async def as_events(
+    hub: Hub, feed: Feed, cursor: str | None, name: str, welcome: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     """Server-Sent Events. The id of the last row of a page is the cursor behind it."""
     try:
         yield b"retry: 1000\n\n"
-        async for page in hub.pages(feed, cursor):
+        async for page in hub.pages(feed, cursor, welcome):
             if not page.rows:
                 yield b": nothing new\n\n"
                 continue
@@ -116,20 +144,25 @@ async def as_events(hub: Hub, feed: Feed, cursor: str | None, name: str) -> Asyn
             texts[-1] += b"id: %s\n" % page.cursor.encode()
             yield b"\n".join(texts) + b"\n"
     except HoldfastError as error:
-        yield b"event: problem\ndata: %s\n\n" % document(problem_of(error))
-    finally:
-        hub.leave()
+        yield _problem(problem_of(error))
+    except Problem as problem:
+        yield _problem(problem)
+
+
+def _problem(problem: Problem) -> bytes:
+    return b"event: problem\ndata: %s\n\n" % document(problem)
 
 
 async def over_websocket(hub: Hub, feed: Feed, cursor: str | None, socket: WebSocket) -> None:
     """Pages as messages: {"rows": […], "cursor": "…"}. What the client says is passed over."""
-    await socket.accept()
-    telling = asyncio.create_task(_tell(hub, feed, cursor, socket))
-    gone = asyncio.create_task(_until_gone(socket))
+    tasks: set[asyncio.Task[None]] = set()
     try:
-        await asyncio.wait({telling, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await socket.accept()
+        telling = asyncio.create_task(_tell(hub, feed, cursor, socket))
+        tasks |= {telling, asyncio.create_task(_until_gone(socket))}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (telling, gone):
+        for task in tasks:
             task.cancel()
         hub.leave()
     if telling.done() and not telling.cancelled():
@@ -137,17 +170,19 @@ async def over_websocket(hub: Hub, feed: Feed, cursor: str | None, socket: WebSo
 
 
 async def _tell(hub: Hub, feed: Feed, cursor: str | None, socket: WebSocket) -> None:
-    try:
-        async for page in hub.pages(feed, cursor):
-            if page.rows:
-                message = json_text({"rows": page.rows, "cursor": page.cursor})
-                async with asyncio.timeout(hub.bounds.write_seconds):
+    with suppress(WebSocketDisconnect):  # it is gone, or has been cut off because it reads nothing
+        try:
+            async for page in hub.pages(feed, cursor, partial(is_welcome, socket.scope)):
+                if page.rows:
+                    message = json_text({"rows": page.rows, "cursor": page.cursor})
                     await socket.send_text(message.decode())
-        await socket.close(1001, "the gateway stops: connect again")
-    except (WebSocketDisconnect, TimeoutError):
-        return  # it is gone, or reads nothing
-    except (HoldfastError, Problem) as error:
-        await socket.close(1011, str(error)[:100])
+        except (HoldfastError, Problem) as error:
+            await socket.close(1011, str(error)[:100])
+            return
+        if hub.stopping:
+            await socket.close(1001, "the gateway stops: connect again")
+        else:
+            await socket.close(1008, "the token is no longer good: come with another")
 
 
 async def _until_gone(socket: WebSocket) -> None:

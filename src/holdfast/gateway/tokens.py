@@ -68,6 +68,10 @@ class Tokens:
                 found = principal
         return found
 
+    def still_has(self, token: str, principal: Principal) -> bool:
+        """Of one that was let in: it knows the token, so time tells it nothing."""
+        return self._current().get(digest_of(token)) == principal
+
     def _current(self) -> Mapping[str, Principal]:
         with self._lock:
             if self._clock() - self._looked >= LOOK_SECONDS:

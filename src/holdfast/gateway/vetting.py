@@ -5,19 +5,25 @@ that does not fit its schema would stop a partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
+from holdfast.engine.admission import SEQ_MAX
+from holdfast.engine.http.wire import Packed
 from holdfast.engine.port import Parcel
-from holdfast.errors import DamagedData, Rescaling, UsageError
+from holdfast.errors import DamagedData, NewerFormat, Rescaling, UsageError
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.tokens import Principal, Role
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Kind
 from holdfast.model.types import rebuild
-from holdfast.runtime.sending import check_count, check_sendable
+from holdfast.runtime.agentlog import partitions_of
+from holdfast.runtime.consigning import ONCE
+from holdfast.runtime.issued import find_action
+from holdfast.runtime.sending import check_count, check_numbers, check_sendable, check_source
+from holdfast.runtime.settling import BY_LENGTH_MAX, WHY_LENGTH_MAX
 from holdfast.runtime.untyped import UntypedLive
 from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.frame import UNREADABLE, Frame
@@ -27,19 +33,21 @@ from holdfast.stepping.rows import packed_rows, schema_ids
 
 _EVENT = {"origin", "agent", "key", "source", "seq", "event_time", "previous", "asks", "schema"}
 _COMMAND = {"origin", "agent", "key", "command"}
-# Commands by their name: the role they take, and what follows the name.
-COMMANDS: dict[str, tuple[Role, object]] = {
-    "acknowledge": (Role.SEND, tuple[str, str, str]),
-    "fail": (Role.SEND, tuple[str, str, str]),
-    "deliver": (Role.SEND, tuple[str, str, str]),
-    "pause": (Role.ADMIN, tuple[str]),
-    "resume": (Role.ADMIN, tuple[()]),
-    "redrive": (Role.ADMIN, tuple[int]),
-    "compensate": (Role.ADMIN, tuple[str, str, int, bytes]),
-    "override": (Role.ADMIN, tuple[str, str, int, bytes, bool]),
-    GROUND: (Role.ADMIN, tuple[str, str]),
-    LIFT: (Role.ADMIN, tuple[str, str]),
+# Commands by the role they take.
+COMMANDS = {
+    "acknowledge": Role.SEND,
+    "fail": Role.SEND,
+    "deliver": Role.SEND,
+    "pause": Role.ADMIN,
+    "resume": Role.ADMIN,
+    "redrive": Role.ADMIN,
+    "compensate": Role.ADMIN,
+    "override": Role.ADMIN,
+    GROUND: Role.ADMIN,
+    LIFT: Role.ADMIN,
 }
+ALL = (GROUND, LIFT)  # are for a whole partition
+REASON_LENGTH_MAX = 1_000
 _rows_of_bytes = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
@@ -48,13 +56,15 @@ class Vetting:
         self._live = live
         self._checks: dict[tuple[int, Kind], Callable[[bytes], object]] = {}
 
-    def check(self, partition: int, parcel: Parcel, who: Principal) -> None:
-        """Raises what is wrong with it, in one line."""
+    def checked(self, partition: int, given: Packed, who: Principal) -> Parcel:
+        """The parcel; what is wrong with it is raised, in one line."""
         try:
+            parcel = given.parcel()
             self._check(partition, parcel, who)
-        except UNREADABLE as error:
+            return parcel
+        except (*UNREADABLE, RecursionError) as error:
             raise UsageError(f"a frame that cannot be read: {error}") from None
-        except DamagedData as error:
+        except (DamagedData, NewerFormat) as error:
             raise UsageError(str(error)) from None
 
     def _check(self, partition: int, parcel: Parcel, who: Principal) -> None:
@@ -70,7 +80,7 @@ class Vetting:
         if owners - {partition}:
             raise Rescaling(f"keys of partition {min(owners - {partition})}, sent to {partition}")
         if frame.constant("origin") == "control":
-            self._check_commands(frame, parcel, who)
+            self._check_commands(partition, frame, parcel, who)
         else:
             self._check_events(frame, parcel)
 
@@ -78,14 +88,13 @@ class Vetting:
         if frame.constant("origin") != "external" or parcel.source is None:
             raise UsageError("a frame of events needs the origin external, and a source")
         ids = Counter(schema_ids(frame))
-        payload = tuple(f"{kind}.{number}" for number in ids for kind in ("rows", "cols"))
+        whole = {f"{kind}.{number}" for number in ids for kind in ("rows", "cols")}
+        fields = tuple(f"cols.{number}." for number in ids)
         for name in frame.columns:
-            if name not in _EVENT and not name.startswith(payload):
-                raise UsageError(f"column {name!r} of a frame is none that is taken from outside")
-        if frame.constant("source") != parcel.source:
-            raise UsageError("a frame names another source than its parcel")
-        if frame.values("seq") != list(parcel.seqs):
-            raise UsageError("a frame has other numbers than its parcel")
+            if name not in _EVENT | whole and not name.startswith(fields):
+                raise UsageError(f"column {name!r:.80} of a frame is none taken from outside")
+        _check_source(frame, parcel.source)
+        _check_numbers(frame, parcel)
         for number, count in ids.items():
             rows = packed_rows(frame, number, count)
             self._decoder(number)(rows)
@@ -94,24 +103,6 @@ class Vetting:
                 raise UsageError(f"{len(sizes)} payloads for {count} rows of a frame")
             if max(sizes) > EVENT_BYTES_MAX:
                 raise UsageError(f"an event of {max(sizes):,} bytes: {EVENT_BYTES_MAX:,} at most")
-
-    def _check_commands(self, frame: Frame, parcel: Parcel, who: Principal) -> None:
-        if set(frame.columns) != _COMMAND or parcel.source is not None:
-            raise UsageError("a command has other columns, or a source")
-        agents = _texts(frame, "agent")
-        commands = cast("Sequence[Sequence[object]]", frame.values("command"))
-        for agent, command in zip(agents, commands, strict=True):
-            name = str(command[0]) if command else ""
-            if name not in COMMANDS or (agent == FLEET_WIDE) != (name in (GROUND, LIFT)):
-                raise UsageError(f"{command!r:.80} is no command")
-            role, shape = COMMANDS[name]
-            if who.role < role:
-                text = f"{who.name} may not {name}: it takes the role {role.name.lower()}"
-                raise Problem(403, "Forbidden", text)
-            rest = msgspec.convert(list(command[1:]), shape)
-            if name in ("compensate", "override"):
-                _, _, schema, row, *_ = cast("tuple[str, str, int, bytes]", rest)
-                self._decoder(schema, "action")(msgspec.msgpack.encode([msgspec.Raw(row)]))
 
     def _decoder(self, number: int, kind: Kind = "event") -> Callable[[bytes], object]:
         """Checks rows by the types of their schema, which has to be of this kind."""
@@ -125,6 +116,79 @@ class Vetting:
             row = tuple[types] if types else tuple[()]  # type: ignore[valid-type]
             found = self._checks[number, kind] = msgspec.msgpack.Decoder(list[row]).decode  # type: ignore[valid-type]
         return found
+
+    def _check_commands(self, partition: int, frame: Frame, parcel: Parcel, who: Principal) -> None:
+        if set(frame.columns) != _COMMAND or parcel.source is not None:
+            raise UsageError("a command has other columns, or a source")
+        agents, keys = _texts(frame, "agent"), _texts(frame, "key")
+        for agent, key, command in zip(agents, keys, frame.values("command") or [], strict=True):
+            name = command[0] if isinstance(command, list) and command else None
+            role = COMMANDS.get(name) if isinstance(name, str) else None
+            fleet_wide = agent == FLEET_WIDE
+            if role is None or not isinstance(command, list) or fleet_wide != (name in ALL):
+                raise UsageError(f"{command!r:.80} is no command")
+            if who.role < role:
+                text = f"{who.name} may not {name}: it takes the role {role.name.lower()}"
+                raise Problem(403, "Forbidden", text)
+            if not self._fits(partition, agent, key, command):
+                raise UsageError(f"{command!r:.80} cannot be obeyed by {agent}/{key}")
+
+    def _fits(self, partition: int, agent: str, key: str, command: list[object]) -> bool:
+        """What is folded must not fail: letters and actions have to be those of this agent."""
+        engine = self._live.engine
+        match command:
+            case ["pause", str(reason)]:
+                return len(reason) <= REASON_LENGTH_MAX
+            case ["resume"]:
+                return True
+            case ["redrive", int(letter_id)]:
+                if not 0 <= letter_id < SEQ_MAX:
+                    return False
+                letter = engine.view(partition).letter(letter_id)
+                return letter is not None and (letter.agent, letter.key) == (agent, key)
+            case ["compensate", str(action_id), str(why), int(schema), bytes(row)]:
+                lived = partitions_of(engine.catalog, key)
+                found = find_action(engine, lived, action_id)
+                same = (found.agent, found.key, found.schema, found.row)
+                return len(why) <= WHY_LENGTH_MAX and same == (agent, key, schema, row)
+            case ["acknowledge" | "fail" | "deliver", str(action_id), str(by), str(why)]:
+                return _is_said(by, why) and len(action_id) <= REASON_LENGTH_MAX
+            case ["override", str(why), str(by), int(schema), bytes(row), bool()]:
+                self._decoder(schema, "action")(msgspec.msgpack.encode([msgspec.Raw(row)]))
+                return _is_said(by, why)
+            case ["ground-stop" | "lift-ground-stop", str(why), str(by)]:
+                return _is_said(by, why)
+        return False
+
+
+def _is_said(by: str, why: str) -> bool:
+    return len(by) <= BY_LENGTH_MAX and len(why) <= WHY_LENGTH_MAX
+
+
+def _check_source(frame: Frame, source: str | None) -> None:
+    if frame.constant("source") != source or source is None:
+        raise UsageError("a frame names another source than its parcel")
+    if source.startswith(ONCE):
+        raise UsageError(f"source {source[:80]!r}: names that start with {ONCE} are a gateway's")
+    check_source(source.removeprefix("~"))  # that of a handle which was given none begins so
+
+
+def _check_numbers(frame: Frame, parcel: Parcel) -> None:
+    seqs = list(parcel.seqs)
+    given = frame.values("seq")
+    if given != seqs or any(type(each) is not int for each in given):
+        raise UsageError("a frame has other numbers than its parcel")
+    if len(set(seqs)) != len(seqs):
+        raise UsageError("a source sends two events under one number: number each of them")
+    check_numbers(min(seqs), None, None)
+    check_numbers(max(seqs), None, None)
+    for name, place in (("previous", 1), ("event_time", 2)):
+        for value in set(frame.values(name) or ()):
+            if value is None:
+                raise UsageError(f"a frame whose column {name!r} has nothing in a row")
+            check_numbers(*[value if n == place else None for n in range(3)])
+    if any(type(each) is not bool for each in frame.values("asks") or ()):
+        raise UsageError("a frame whose column 'asks' is neither true nor false")
 
 
 def _texts(frame: Frame, name: str) -> list[str]:

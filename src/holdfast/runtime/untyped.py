@@ -97,6 +97,8 @@ class Names:
             row = reader.pack(values)
         except UnicodeError as error:
             raise UsageError(f"{name}: a value is no text ({error}): send it as UTF-8") from None
+        except OverflowError as error:
+            raise UsageError(f"{name}: a number is too large to be stored ({error})") from None
         if len(row) > EVENT_BYTES_MAX:
             raise UsageError(
                 f"{name} of {len(row):,} bytes exceeds the bound of {EVENT_BYTES_MAX:,}: "
@@ -351,7 +353,8 @@ def read_receipt(text: str) -> Receipt:
     positions = []
     for part in text.split(","):
         partition, colon, following = part.strip().partition(":")
-        if not (colon and partition.isdecimal() and following.isdecimal()):
+        numbers = all(n.isascii() and n.isdecimal() and len(n) < 20 for n in (partition, following))
+        if not (colon and numbers):
             raise UsageError(f"{text!r} is no receipt: give what `holdfast send` printed")
         positions.append((int(partition), int(following)))
     return Receipt(tuple(positions))
