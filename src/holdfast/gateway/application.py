@@ -32,20 +32,20 @@ from holdfast.runtime.untyped import UntypedLive
 class Gateway:
     def __init__(self, live: UntypedLive, settings: Settings) -> None:
         bounds = settings.bounds
-        self._crews = Crews()
-        self.hub = Hub(live, self._crews.reads, bounds)
-        tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
+        self.crews = Crews()
+        self.hub = Hub(live, self.crews.reads, bounds)
+        self.tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
-                *AboutRoutes(live, self._crews).routes(),
-                *PostRoutes(live, self._crews, bounds).routes(),
-                *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
-                *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
-                *RemoteRoutes(live, self._crews, bounds).routes(),
+                *AboutRoutes(live, self.crews).routes(),
+                *PostRoutes(live, self.crews, bounds).routes(),
+                *AgentRoutes(Reader(live, settings), self.crews, bounds).routes(),
+                *FollowRoutes(Feeds(live), self.hub, self.crews, bounds).routes(),
+                *RemoteRoutes(live, self.crews, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),
-                Middleware(Guard, tokens=tokens),
+                Middleware(Guard, tokens=self.tokens),
             ],
             exception_handlers={
                 Problem: problems.on_problem,
@@ -59,4 +59,4 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         yield
-        self._crews.close()
+        self.crews.close()

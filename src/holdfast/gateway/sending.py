@@ -41,11 +41,14 @@ class Taker:
     def take(self, post: Post) -> dict[str, object]:
         """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
         rows = self._read(post)
+        return self.take_rows(rows, post.headers.get("idempotency-key"), post.who)
+
+    def take_rows(self, rows: Sequence[Sent], once: str | None, who: str) -> dict[str, object]:
+        """The last two steps, for rows that `check_sources` and `check_count` let pass."""
         if not rows:
             return {"events": 0, "repeats": 0, "receipt": ""}
-        once = post.headers.get("idempotency-key")
-        if self._are_numbered(rows, once, post.who):
-            outcome = self._live.consign(self._packed(rows), timeout=self._bounds.send_seconds)
+        if self._are_numbered(rows, once, who):
+            outcome = self._live.consign(self.packed(rows), timeout=self._bounds.send_seconds)
             if outcome.refused:
                 raise _refused(outcome, len(rows))
             receipt = outcome.receipt
@@ -67,14 +70,15 @@ class Taker:
                 text = f"a body of {post.media or 'no content type'}: send one of {known}"
                 raise Problem(415, "Unsupported Media Type", text)
             rows = form(post.body)
-            for row in rows:
-                if row.source is not None and row.source.startswith("~"):
-                    raise UsageError(f"source {row.source!r}: names that start with ~ are ours")
-        most = self._bounds.events_per_request_max
-        if len(rows) > most:
-            text = f"{len(rows):,} events in one request: send at most {most:,}"
-            raise Problem(413, "Content Too Large", text)
+            check_sources(rows)
+        self.check_count(len(rows))
         return rows
+
+    def check_count(self, count: int) -> None:
+        most = self._bounds.events_per_request_max
+        if count > most:
+            text = f"{count:,} events in one request: send at most {most:,}"
+            raise Problem(413, "Content Too Large", text)
 
     def _are_numbered(self, rows: Sequence[Sent], once: str | None, who: str) -> bool:
         """Whether the events have numbers; those that an Idempotency-Key stands for get them."""
@@ -94,7 +98,7 @@ class Taker:
             row.source, row.seq = source, number
         return True
 
-    def _packed(self, rows: Sequence[Sent]) -> list[Numbered]:
+    def packed(self, rows: Sequence[Sent]) -> list[Numbered]:
         names = self._live.names
         for agent in {row.agent for row in rows}:
             names.check_agent(agent)
@@ -126,6 +130,12 @@ class Taker:
                 f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
             )
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+
+
+def check_sources(rows: Sequence[Sent]) -> None:
+    for row in rows:
+        if row.source is not None and row.source.startswith("~"):
+            raise UsageError(f"source {row.source!r}: names that start with ~ are ours")
 
 
 def _refused(outcome: Outcome, count: int) -> Problem:
@@ -164,7 +174,9 @@ class Asker:
             text = f"a question as {post.media or 'no content type'}: send {JSON} or {MSGPACK}"
             raise Problem(415, "Unsupported Media Type", text)
         codec = msgspec.json if post.media == JSON else msgspec.msgpack
-        question = decoded(codec.Decoder(Question).decode, post.body, "question")
+        return self.ask_question(decoded(codec.Decoder(Question).decode, post.body, "question"))
+
+    def ask_question(self, question: Question) -> dict[str, object]:
         most = self._bounds.ask_seconds_max
         if not 0 <= question.timeout <= most:
             raise UsageError(f"timeout {question.timeout:g}: give 0 to {most:g} seconds")
