@@ -49,11 +49,13 @@ class PostRoutes:
 
     async def _redrive(self, request: Request) -> Response:
         Asked(request.query_params, ())
-        receipt = await self._crews.slow.run(self._redriven, request.path_params["id"])
+        receipt = await self._crews.slow.run(redriven, self._live, request.path_params["id"])
         return json_response({"receipt": receipt})
 
-    def _redriven(self, letter: str) -> str:
-        if not any(each.id == letter for each in self._live.dead_letters()):
-            text = f"no dead letter {letter!r}: GET /dead-letters lists them"
-            raise Problem(404, "Missing", text)
-        return receipt_text(self._live.redrive(letter))
+
+def redriven(live: UntypedLive, letter: str) -> str:
+    """The receipt of a dead letter that was given to its agent again."""
+    if not any(each.id == letter for each in live.dead_letters()):
+        text = f"no dead letter {letter!r}: the list of dead letters has their ids"
+        raise Problem(404, "Missing", text)
+    return receipt_text(live.redrive(letter))
