@@ -33,6 +33,7 @@ class Bounds(msgspec.Struct, frozen=True):
     calls_per_connection_max: int = 200  # more of them wait at the client
     send_streams_max: int = 1_000  # SendStream: UNAVAILABLE
     stream_bytes_max: int = 1024 * 1024  # of a SendStream that wait: no more is read
+    stream_unread_bytes_max: int = 256 * 1024  # of one call: the client waits
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -106,8 +105,8 @@ def _refusing(serve: Behaviour) -> Behaviour:
             return await serve(request, context)
         except (HoldfastError, Problem) as error:
             refusal: HoldfastError | Problem = error
-        except (asyncio.CancelledError, grpc.aio.BaseError):
-            raise  # the client is gone
+        except grpc.aio.InternalError:
+            return None  # the client is gone: nobody hears how it ended
         except Exception as error:
             _log.exception("gRPC: a bug in the gateway")
             text = f"{type(error).__name__} in the gateway: its log has more"
@@ -125,6 +124,8 @@ def _options(bounds: Bounds) -> list[tuple[str, int]]:
         ("grpc.absolute_max_metadata_size", bounds.header_bytes_max),
         ("grpc.max_allowed_incoming_connections", bounds.connections_max),
         ("grpc.max_concurrent_streams", bounds.calls_per_connection_max),
+        ("grpc.http2.bdp_probe", 0),  # else what is taken in unread grows with the line
+        ("grpc.http2.lookahead_bytes", bounds.stream_unread_bytes_max),
         ("grpc.server_handshake_timeout_ms", int(bounds.header_seconds * 1000)),
         ("grpc.keepalive_time_ms", int(PING_SECONDS * 1000)),
         ("grpc.keepalive_timeout_ms", int(PING_SECONDS * 1000)),
