@@ -102,6 +102,10 @@ def make_server(live: UntypedLive, settings: Settings) -> Server:
 def _beside(live: UntypedLive, settings: Settings, gateway: Gateway) -> Beside | None:
     if settings.grpc_port is None:
         return None
+    if settings.certificate is not None:
+        from holdfast.gateway.grpc.ciphers import only_tls_1_3
+
+        only_tls_1_3()
     from holdfast.gateway.grpc.server import GrpcServer
 
     return GrpcServer(live, settings, gateway)

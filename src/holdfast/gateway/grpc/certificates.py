@@ -1,14 +1,8 @@
-"""TLS of the gRPC server: 1.3 only, certificates of clients, renewed certificates.
-
-gRPC has no setting for the least version of TLS. The ciphers that it is told are those of TLS 1.2,
-so it is told one that needs a secret which nobody has: TLS 1.2 finds nothing in common, and the
-ciphers of TLS 1.3 are always there.
-"""
+"""Certificates of the gRPC server: of clients too, and renewed ones; `ciphers` has the rest."""
 
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +11,13 @@ import grpc
 from holdfast.gateway.serving import tls_context
 from holdfast.gateway.settings import Settings
 
-NO_CIPHER = "ECDHE-PSK-CHACHA20-POLY1305"
 _log = logging.getLogger("holdfast.gateway")
 
 
 def credentials(settings: Settings) -> Any:
-    """None without TLS. Before anything else in this process has used TLS of gRPC."""
+    """None without TLS."""
     if settings.certificate is None or settings.key is None:
         return None
-    os.environ["GRPC_SSL_CIPHER_SUITES"] = NO_CIPHER
     files = Files(settings.certificate, settings.key, settings.client_ca)
     return grpc.dynamic_ssl_server_credentials(
         files.read(), files.renewed, require_client_authentication=settings.client_ca is not None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -21,10 +21,11 @@ from holdfast.gateway.problems import Problem
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.streaming import Feed, Hub, Page
 
+PART_BYTES = 1024 * 1024  # of an answer; most clients take no message past 4 MiB
 _STOPS = Problem(
     503, "Service Unavailable", "the gateway stops: connect again", {"retry-after": "1"}
 )
-Answer = Callable[[Page], object]
+Row = TypeVar("Row", pb.Action, pb.State)
 
 
 class Streams:
@@ -62,18 +63,20 @@ class Streams:
             reading.cancel()
 
     async def follow_actions(self, request: pb.FollowRequest, context: Any, entry: Entry) -> None:
-        def answer(page: Page) -> pb.ActionPage:
+        def answers_of(page: Page) -> Iterator[object]:
             rows = [answers.action(row, request.form) for row in page.rows]
-            return pb.ActionPage(actions=rows, cursor=page.cursor)
+            for part, cursor in _parts(rows, page.cursor):
+                yield pb.ActionPage(actions=part, cursor=cursor)
 
-        await self._follow(self._feeds.actions, request, context, entry, answer)
+        await self._follow(self._feeds.actions, request, context, entry, answers_of)
 
     async def follow_changes(self, request: pb.FollowRequest, context: Any, entry: Entry) -> None:
-        def answer(page: Page) -> pb.ChangePage:
+        def answers_of(page: Page) -> Iterator[object]:
             rows = [answers.state(row, request.form) for row in page.rows]
-            return pb.ChangePage(changes=rows, cursor=page.cursor)
+            for part, cursor in _parts(rows, page.cursor):
+                yield pb.ChangePage(changes=part, cursor=cursor)
 
-        await self._follow(self._feeds.changes, request, context, entry, answer)
+        await self._follow(self._feeds.changes, request, context, entry, answers_of)
 
     async def _follow(
         self,
@@ -81,7 +84,7 @@ class Streams:
         request: pb.FollowRequest,
         context: Any,
         entry: Entry,
-        answer: Answer,
+        answers_of: Callable[[Page], Iterator[object]],
     ) -> None:
         agent, key, after = (
             getattr(request, name) if request.HasField(name) else None
@@ -94,7 +97,8 @@ class Streams:
         try:
             async for page in self._hub.pages(chosen, after):
                 entry.check()
-                await self._write(context, answer(page))
+                for answer in answers_of(page):
+                    await self._write(context, answer)
         finally:
             self._hub.leave()
         raise _STOPS
@@ -117,3 +121,16 @@ async def _read(context: Any, window: Window) -> None:
         window.end()
     except Exception as trouble:  # whoever takes from the window raises it
         window.end(trouble)
+
+
+def _parts(rows: list[Row], cursor: str) -> Iterator[tuple[list[Row], str]]:
+    """A page in parts that clients can take; the last of them has the cursor."""
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        if part and size + row.ByteSize() > PART_BYTES:
+            yield part, ""
+            part, size = [], 0
+        part.append(row)
+        size += row.ByteSize()
+    yield part, cursor
