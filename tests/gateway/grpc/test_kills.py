@@ -14,7 +14,7 @@ from holdfast.gateway.grpc import holdfast_pb2 as pb
 from holdfast.gateway.grpc.service import FleetStub
 from tests.gateway.grpc.processes import GatewayProcess
 from tests.gateway.yard import Cart, fleet
-from tests.servers.ports import free_port
+from tests.servers.ports import free_ports
 
 PRODUCERS = 3
 KILLS = 4
@@ -77,7 +77,7 @@ class Producer(threading.Thread):
 @pytest.mark.kill
 def test_nothing_is_lost_or_doubled_while_the_gateway_dies(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'data'}"
-    port = free_port()
+    (port,) = free_ports(1)
     options = ("--port", "0", "--grpc-port", str(port))
     producers = [Producer(f"p-{n}", port) for n in range(PRODUCERS)]
     with fleet.open(url, partitions=2) as live:

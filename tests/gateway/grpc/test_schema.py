@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.gateway.grpc.service import PROTO, FleetStub
+from holdfast.gateway.settings import Bounds
 from tests.cli.commands import holdfast_here
+from tests.docs.documents import tables_of
 from tests.gateway.grpc.dialled import Dialled
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -35,3 +37,18 @@ def test_a_stub_has_the_methods_of_the_schema_and_no_others(yard: Dialled) -> No
     assert callable(yard.stub.GetState)
     with pytest.raises(AttributeError, match="no method 'Fly': it has Send, SendStream"):
         FleetStub.__getattr__(yard.stub, "Fly")
+
+
+def test_the_bounds_of_grpc_are_told_with_their_defaults() -> None:
+    tables = tables_of((SOURCE.parent / "docs" / "operating.md").read_text("utf-8"))
+    told = [
+        int(row[1].replace(",", "")) for table in tables for row in table if row[0][:4] == "gRPC"
+    ]
+    own = Bounds()
+    assert told == [
+        own.calls_max,
+        own.calls_per_connection_max,
+        own.send_streams_max,
+        own.stream_bytes_max,
+        own.stream_unread_bytes_max,
+    ]
