@@ -15,7 +15,7 @@ from tests.cli.commands import SCRIPT
 
 class GatewayProcess:
     def __init__(self, url: str, *options: str) -> None:
-        command = [SCRIPT, "gateway", "--engine", url, *options]
+        command = [str(SCRIPT), "gateway", "--engine", url, *options]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -44,7 +44,7 @@ class Producer:
         while (message := self._queue.get()) is not None:
             yield message
 
-    def send(self, number: int, *events: pb.Event, **more: object) -> None:
+    def send(self, number: int, *events: pb.Event, **more: Any) -> None:
         self._queue.put(pb.SendRequest(number=number, events=events, **more))
 
     def until(self, number: int) -> list[pb.Acknowledgement]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import time
+from typing import Any
 
 import grpc
 import msgspec
@@ -26,7 +27,7 @@ from tests.gateway.yard import Cart, Moved
 LARGE = 2**53 + 1  # no double is this number
 
 
-def send(yard: Dialled, *events: pb.Event, **more: object) -> pb.SendReply:
+def send(yard: Dialled, *events: pb.Event, **more: Any) -> pb.SendReply:
     return yard.stub.Send(pb.SendRequest(events=events, **more), timeout=SECONDS)
 
 
@@ -78,7 +79,7 @@ def test_values_come_in_every_form(yard: Dialled, form: str) -> None:
 def test_large_integers_survive_and_a_struct_refuses_them(yard: Dialled) -> None:
     after = send(yard, event("large", number=LARGE)).receipt
 
-    def state(form: int) -> pb.Values:
+    def state(form: pb.Form) -> pb.Values:
         asked = pb.GetStateRequest(agent="Cart", key="large", after=after, form=form)
         return yard.stub.GetState(asked, timeout=SECONDS).state
 
