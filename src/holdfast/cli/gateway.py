@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.util
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 8080
 NEEDED = ("starlette", "uvicorn", "httptools", "wsproto")
 EXTRA = "pip install 'holdfast[gateway]'"
+GRPC_NEEDED = ("grpc", "google.protobuf")
+GRPC_EXTRA = "pip install 'holdfast[gateway,grpc]'"
 
 Command = Callable[..., None]
 
@@ -33,13 +36,15 @@ class GatewayOptions(NamedTuple):
     tls_cert: str | None
     tls_key: str | None
     client_ca: str | None
+    grpc_port: str | None
 
     def settings(self, fleet: str | None, snapshots: str | None) -> Settings:
         from holdfast.gateway.settings import Settings
 
         found = Settings(
             host=self.host,
-            port=PORT if self.port is None else _port(self.port),
+            port=PORT if self.port is None else _port(self.port, "--port"),
+            grpc_port=self._grpc_port(),
             tokens=self.tokens,
             certificate=self.tls_cert,
             key=self.tls_key,
@@ -50,8 +55,17 @@ class GatewayOptions(NamedTuple):
         found.check()
         return found
 
+    def _grpc_port(self) -> int | None:
+        if self.grpc_port in (None, "none"):
+            return None
+        if missing := _missing(GRPC_NEEDED):
+            raise UsageError(f"gRPC needs {missing}: {GRPC_EXTRA}")
+        return _port(str(self.grpc_port), "--grpc-port")
+
     def check(self) -> None:
         """What is wrong with them is told before anything is made."""
+        if self.port == "none" and self.grpc_port not in (None, "none"):
+            raise UsageError("--grpc-port is of the gateway: leave out --port none")
         if self.port != "none" and not _missing():
             self.settings(None, None)
 
@@ -66,15 +80,18 @@ class GatewayOptions(NamedTuple):
             return [], f"no gateway: {missing} is not installed: {EXTRA}"
         import msgspec
 
+        from holdfast.gateway.grpc.ports import reserve
         from holdfast.gateway.serving import listen
 
-        settings = self.settings(fleet, snapshots)
+        settings, held = reserve(self.settings(fleet, snapshots))
         try:
             listener = listen(settings)
         except InUse as taken:
             if asked_for:
                 raise
             return [], f"no gateway: {taken}"
+        if held is not None:
+            held.detach()  # ours until the end, too
         line = f"gateway at {_shown(settings, listener)}"
         encoded = msgspec.json.encode(settings).decode()
         descriptor = listener.detach()  # ours until the end: a successor listens on it too
@@ -94,6 +111,13 @@ def gateway_options(command: Command) -> Command:
         show_envvar=True,
         help=f"Of the gateway (HTTP); {PORT} unless given.",
     )
+    @click.option(
+        "--grpc-port",
+        envvar="HOLDFAST_GRPC_PORT",
+        metavar="PORT|none",
+        show_envvar=True,
+        help="Of the gateway (gRPC); none unless given.",
+    )
     @click.option("--tokens", metavar="FILE", help="Who may use the gateway; see `token`.")
     @click.option("--tls-cert", metavar="FILE", help="PEM; then it speaks TLS 1.3 only.")
     @click.option("--tls-key", metavar="FILE")
@@ -102,26 +126,34 @@ def gateway_options(command: Command) -> Command:
     def wrapped(
         host: str,
         port: str | None,
+        grpc_port: str | None,
         tokens: str | None,
         tls_cert: str | None,
         tls_key: str | None,
         client_ca: str | None,
         **others: object,
     ) -> None:
-        options = GatewayOptions(host, port, tokens, tls_cert, tls_key, client_ca)
+        options = GatewayOptions(host, port, tokens, tls_cert, tls_key, client_ca, grpc_port)
         click.get_current_context().invoke(command, gateway=options, **others)
 
     return wrapped
 
 
-def _port(text: str) -> int:
+def _port(text: str, option: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) < 65536):
-        raise UsageError(f"--port {text!r}: give 0 to 65535, or none")
+        raise UsageError(f"{option} {text!r}: give 0 to 65535, or none")
     return int(text)
 
 
-def _missing() -> str:
-    return next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
+def _missing(needed: Sequence[str] = NEEDED) -> str:
+    return next((name for name in needed if not _is_installed(name)), "")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 def _shown(settings: Settings, listener: socket.socket) -> str:
@@ -129,7 +161,18 @@ def _shown(settings: Settings, listener: socket.socket) -> str:
     import msgspec
 
     port = listener.getsockname()[1]
-    return msgspec.structs.replace(settings, port=port).address
+    address = msgspec.structs.replace(settings, port=port).address
+    if settings.grpc_port is None:
+        return address
+    return f"{address}, gRPC at {settings.host_shown}:{settings.grpc_port}"
+
+
+def _print_proto(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        import holdfast.gateway.grpc as package
+
+        click.echo(Path(package.__path__[0], "holdfast.proto").read_text("utf-8"), nl=False)
+        context.exit()
 
 
 @click.command()
@@ -137,6 +180,14 @@ def _shown(settings: Settings, listener: socket.socket) -> str:
 @gateway_options
 @click.option("--fleet", metavar="FLEET", help="The code, for states of the past (?at=).")
 @click.option("--snapshots", metavar="URL", help="For the same; beside the data unless given.")
+@click.option(
+    "--print-proto",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_proto,
+    help="Print the schema of gRPC, holdfast.proto, and exit.",
+)
 def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str | None) -> None:
     """Serve the fleet whose data is there over HTTP, until SIGTERM or Ctrl-C.
 
@@ -146,14 +197,16 @@ def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str
         raise UsageError(f"the gateway needs {missing}: {EXTRA}")
     import msgspec
 
+    from holdfast.gateway.grpc.ports import reserve
     from holdfast.gateway.serving import listen, make_server
     from holdfast.runtime.supervised import when_told_to_finish
     from holdfast.runtime.untyped import connect_untyped
 
     if gateway.port == "none":
         raise UsageError("--port none: a gateway alone needs a port")
-    settings = msgspec.structs.replace(gateway.settings(fleet, snapshots), url=hidden(url))
-    with connect_untyped(url) as live, listen(settings) as listener:
+    told = msgspec.structs.replace(gateway.settings(fleet, snapshots), url=hidden(url))
+    settings, held = reserve(told)
+    with held or nullcontext(), connect_untyped(url) as live, listen(settings) as listener:
         server = make_server(live, settings)
         when_told_to_finish(server.stop)
         fleet_name = live.engine.catalog.fleet

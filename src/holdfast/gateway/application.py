@@ -35,25 +35,25 @@ from holdfast.runtime.untyped import UntypedLive
 class Gateway:
     def __init__(self, live: UntypedLive, settings: Settings) -> None:
         bounds = settings.bounds
-        self._crews = Crews()
+        self.crews = Crews()
         bodies = Bodies(bounds)
         reader = Reader(live, settings)
-        self._queries = QueryRoutes(live, reader, self._crews, bodies, settings)
-        self.hub = Hub(live, self._crews.reads, bounds)
-        tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
+        self._queries = QueryRoutes(live, reader, self.crews, bodies, settings)
+        self.hub = Hub(live, self.crews.reads, bounds)
+        self.tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
-                *AboutRoutes(live, self._crews).routes(),
-                *PostRoutes(live, self._crews, bodies, bounds).routes(),
-                *AgentRoutes(reader, self._crews, bounds).routes(),
-                *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
-                *ActionRoutes(live, reader, self._crews, bodies).routes(),
+                *AboutRoutes(live, self.crews).routes(),
+                *PostRoutes(live, self.crews, bodies, bounds).routes(),
+                *AgentRoutes(reader, self.crews, bounds).routes(),
+                *FollowRoutes(Feeds(live), self.hub, self.crews, bounds).routes(),
+                *ActionRoutes(live, reader, self.crews, bodies).routes(),
                 *self._queries.routes(),
-                *RemoteRoutes(live, self._crews, bodies, bounds).routes(),
+                *RemoteRoutes(live, self.crews, bodies, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),
-                Middleware(Guard, tokens=tokens),
+                Middleware(Guard, tokens=self.tokens),
             ],
             exception_handlers={
                 Problem: problems.on_problem,
@@ -68,5 +68,5 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         yield
-        self._crews.close()
+        self.crews.close()
         self._queries.close()

@@ -55,15 +55,15 @@ class PostRoutes:
 
     async def _redrive(self, request: Request) -> Response:
         Asked(request.query_params, ())
-        receipt = await self._crews.slow.run(self._redriven, request.path_params["id"])
+        receipt = await self._crews.slow.run(redriven, self._live, request.path_params["id"])
         return json_response({"receipt": receipt})
 
-    def _redriven(self, letter: str) -> str:
-        found = next((each for each in self._live.dead_letters() if each.id == letter), None)
-        if found is None:
-            raise Missing(f"no dead letter {letter!r}: GET /dead-letters lists them")
-        if found.redriven:
-            raise UsageError(
-                f"dead letter {letter!r} was redriven before: a letter comes back once"
-            )
-        return receipt_text(self._live.redrive(letter))
+
+def redriven(live: UntypedLive, letter: str) -> str:
+    """The receipt of a dead letter that was given to its agent again."""
+    found = next((each for each in live.dead_letters() if each.id == letter), None)
+    if found is None:
+        raise Missing(f"no dead letter {letter!r}: the list of dead letters has their ids")
+    if found.redriven:
+        raise UsageError(f"dead letter {letter!r} was redriven before: a letter comes back once")
+    return receipt_text(live.redrive(letter))

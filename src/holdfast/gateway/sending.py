@@ -46,25 +46,31 @@ class Taker:
         """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
         once = _once(post)
         rows = self._read(post)
+        return self.take_rows(rows, once, post.who, post.arrived)
+
+    def take_rows(
+        self, rows: Sequence[Sent], once: str | None, who: str, arrived: float
+    ) -> dict[str, object]:
+        """The last two steps, for rows that `check_sources` and `check_count` let pass."""
         if not rows:
             return {"events": 0, "repeats": 0, "receipt": ""}
-        if self._are_numbered(rows, once, post.who):
-            outcome = self._live.consign(self._packed(rows), timeout=self._left(post))
+        if self._are_numbered(rows, once, who):
+            outcome = self._live.consign(self.packed(rows), timeout=self._left(arrived))
             if outcome.refused:
                 raise _refused(outcome, len(rows))
             receipt = outcome.receipt
         else:
-            receipt = self._send(rows, self._left(post))
+            receipt = self._send(rows, self._left(arrived))
         return {
             "events": len(rows),
             "repeats": receipt.repeats,
             "receipt": receipt_text(receipt),
         }
 
-    def _left(self, post: Post) -> float:
+    def _left(self, arrived: float) -> float:
         """Of the patience with refusals that pass: waiting for a thread has cost some of it, so
         that those behind a partition that takes nothing are not held up one after the other."""
-        return max(0.0, self._bounds.send_seconds - (time.monotonic() - post.arrived))
+        return max(0.0, self._bounds.send_seconds - (time.monotonic() - arrived))
 
     def _read(self, post: Post) -> list[Sent]:
         if is_cloud_event(post.media, post.headers):
@@ -76,13 +82,15 @@ class Taker:
                 text = f"a body of {post.media or 'no content type'}: send one of {known}"
                 raise Problem(415, "Unsupported Media Type", text)
             rows = form(post.body)
-            for row in rows:
-                check_own_source(row.source)
-        most = self._bounds.events_per_request_max
-        if len(rows) > most:
-            text = f"{len(rows):,} events in one request: send at most {most:,}"
-            raise Problem(413, "Content Too Large", text)
+            check_sources(rows)
+        self.check_count(len(rows))
         return rows
+
+    def check_count(self, count: int) -> None:
+        most = self._bounds.events_per_request_max
+        if count > most:
+            text = f"{count:,} events in one request: send at most {most:,}"
+            raise Problem(413, "Content Too Large", text)
 
     def _are_numbered(self, rows: Sequence[Sent], once: str | None, who: str) -> bool:
         """Whether the events have numbers; those that an Idempotency-Key stands for get them."""
@@ -100,7 +108,7 @@ class Taker:
             row.source, row.seq = source, number
         return True
 
-    def _packed(self, rows: Sequence[Sent]) -> list[Numbered]:
+    def packed(self, rows: Sequence[Sent]) -> list[Numbered]:
         names = self._live.names
         for agent in {row.agent for row in rows}:
             names.check_agent(agent)
@@ -141,6 +149,11 @@ def _once(post: Post) -> str | None:
     return once
 
 
+def check_sources(rows: Sequence[Sent]) -> None:
+    for row in rows:
+        check_own_source(row.source)
+
+
 def _refused(outcome: Outcome, count: int) -> Problem:
     """The first refusal, and which rows it and the others are about; the rest is stored."""
     missing = sum(len(rows) for rows, _ in outcome.refused)
@@ -177,7 +190,9 @@ class Asker:
             text = f"a question as {post.media or 'no content type'}: send {JSON} or {MSGPACK}"
             raise Problem(415, "Unsupported Media Type", text)
         codec = msgspec.json if post.media == JSON else msgspec.msgpack
-        question = decoded(codec.Decoder(Question).decode, post.body, "question")
+        return self.ask_question(decoded(codec.Decoder(Question).decode, post.body, "question"))
+
+    def ask_question(self, question: Question) -> dict[str, object]:
         most = self._bounds.ask_seconds_max
         if not 0 <= question.timeout <= most:
             raise UsageError(f"timeout {question.timeout:g}: give 0 to {most:g} seconds")

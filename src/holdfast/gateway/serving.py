@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from pathlib import Path
+from typing import Protocol
 
 import uvicorn
 
@@ -47,19 +48,37 @@ def listen(settings: Settings) -> socket.socket:
     return made
 
 
+class Beside(Protocol):
+    """What is served in the same loop, over another protocol."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 class Server(uvicorn.Server):
     """Ends the streams first: they would go on for ever."""
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+    def __init__(
+        self, config: uvicorn.Config, gateway: Gateway, beside: Beside | None = None
+    ) -> None:
         super().__init__(config)
         self._gateway = gateway
+        self._beside = beside
 
     def stop(self) -> None:
         """Also before it runs, and from a signal handler."""
         self.should_exit = True
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._beside is not None:
+            await self._beside.start()
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._gateway.hub.stop()
+        if self._beside is not None:
+            await self._beside.stop()
         await super().shutdown(sockets)
 
 
@@ -86,7 +105,19 @@ def make_server(live: UntypedLive, settings: Settings) -> Server:
         threading.Thread(target=_renew, args=renewing, name="holdfast-tls", daemon=True).start()
     # Its lines are about connections that ended in the middle: everyday, and nobody's bug.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    return Server(config, gateway)
+    return Server(config, gateway, _beside(live, settings, gateway))
+
+
+def _beside(live: UntypedLive, settings: Settings, gateway: Gateway) -> Beside | None:
+    if settings.grpc_port is None:
+        return None
+    if settings.certificate is not None:
+        from holdfast.gateway.grpc.ciphers import only_tls_1_3
+
+        only_tls_1_3()
+    from holdfast.gateway.grpc.server import GrpcServer
+
+    return GrpcServer(live, settings, gateway)
 
 
 def tls_context(certificate: str, key: str, client_ca: str | None) -> ssl.SSLContext:

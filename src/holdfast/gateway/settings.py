@@ -29,11 +29,18 @@ class Bounds(msgspec.Struct, frozen=True):
     idle_seconds: float = 30.0  # a connection without a request
     rows_per_page_max: int = 10_000
     streams_max: int = 200  # SSE and WebSockets together: 503
+    # gRPC:
+    calls_max: int = 2_000  # under way at once: RESOURCE_EXHAUSTED
+    calls_per_connection_max: int = 200  # more of them wait at the client
+    send_streams_max: int = 1_000  # SendStream: UNAVAILABLE
+    stream_bytes_max: int = 1024 * 1024  # of a SendStream that wait: no more is read
+    stream_unread_bytes_max: int = 256 * 1024  # of one call: the client waits
 
 
 class Settings(msgspec.Struct, frozen=True):
     host: str = HOST
     port: int = PORT
+    grpc_port: int | None = None
     tokens: str | None = None  # a file
     certificate: str | None = None  # files, PEM
     key: str | None = None
@@ -61,8 +68,11 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         scheme = "http" if self.certificate is None else "https"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{self.port}"
+        return f"{scheme}://{self.host_shown}:{self.port}"
+
+    @property
+    def host_shown(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def is_loopback(host: str) -> bool:
