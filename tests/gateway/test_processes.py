@@ -37,7 +37,10 @@ CODE = f"{yard_module.__file__}:fleet"
 
 def gateway_of(supervisor: int) -> int | None:
     for pid in children_of(supervisor):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended while we looked
         if b"holdfast.gateway.process" in words:
             return pid
     return None
