@@ -60,7 +60,7 @@ class Raw:
         self.socket.close()
 
 
-def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
+def request(method: str, path: str, body: bytes = b"", /, **headers: str) -> bytes:
     """One that is complete, unless headers say otherwise."""
     named = {"host": "localhost", "content-type": "application/json", **headers}
     if body and "transfer-encoding" not in {n.replace("_", "-") for n in named}:

@@ -164,8 +164,10 @@ def test_an_unanswered_crowd_leaves_room_for_others(tmp_path: Path) -> None:
     with gateway_on(url, QUICK) as port:
         client = Client(port)
         heard: list[Heard] = []
-        question = {"agent": "Cart", "key": "k", "type": "Ask", "data": {"question": "x"}}
-        question["timeout"] = 3
+        question = {
+            **{"agent": "Cart", "key": "k", "type": "Ask"},
+            **{"data": {"question": "x"}, "timeout": 3},
+        }
         crowd = [
             threading.Thread(target=lambda: heard.append(client.post("/ask", question)))
             for _ in range(70)

@@ -26,7 +26,7 @@ from tests.gateway.raw import (
     resident_bytes,
 )
 from tests.gateway.served import Heard, Served, refused, served
-from tests.gateway.yard import Cart
+from tests.gateway.yard import Cart, Moved
 
 BOUNDS = Bounds(
     body_bytes_max=100_000,
@@ -274,17 +274,11 @@ def test_a_client_that_resets_the_line(yard: Served) -> None:
 
 def test_a_client_that_never_reads(yard: Served) -> None:
     keys = [f"wide-{i:03}" for i in range(60)]
-    yard.live.send_many([(Cart, key, moved("n" * 4000)) for key in keys])
+    yard.live.send_many([(Cart, key, Moved(x=1.0, y=1.0, note="n" * 4000)) for key in keys])
     yard.live.settle()
     with Raw(yard.port, receive_bytes=4096) as raw:
         raw.send(request("GET", "/agents/Cart?most=1000") * 200)
         leaves_nothing(yard)  # while it is still there
-
-
-def moved(note: str) -> object:
-    from tests.gateway.yard import Moved
-
-    return Moved(x=1.0, y=1.0, note=note)
 
 
 def test_too_many_connections(yard: Served) -> None:

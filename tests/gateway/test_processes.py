@@ -12,6 +12,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,10 @@ CODE = f"{yard_module.__file__}:fleet"
 
 def gateway_of(supervisor: int) -> int | None:
     for pid in children_of(supervisor):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended while we looked
         if b"holdfast.gateway.process" in words:
             return pid
     return None
@@ -65,6 +69,15 @@ def until_taken(port: int, source: str, number: int) -> None:
     raise AssertionError(f"{source} {number} was never taken")
 
 
+def kill_and_replace(supervisor: int, sent: Callable[[], int]) -> None:
+    least = sent() + 10
+    eventually("producers get on", lambda: sent() > least)
+    pid = gateway_of(supervisor)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually("another one starts", lambda: gateway_of(supervisor) not in (None, pid))
+
+
 def test_a_gateway_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'data'}"
     with Running(CODE, "--engine", url, "--port", "0", cwd=tmp_path) as run:
@@ -84,14 +97,7 @@ def test_a_gateway_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_
         supervisor = run.process.pid
         try:
             for _ in range(3):
-                so_far = sum(last.values())
-                eventually("producers get on", lambda least=so_far: sum(last.values()) > least + 10)  # type: ignore[misc]
-                pid = gateway_of(supervisor)
-                assert pid is not None
-                os.kill(pid, signal.SIGKILL)
-                eventually(
-                    "another one starts", lambda old=pid: gateway_of(supervisor) not in (None, old)
-                )  # type: ignore[misc]
+                kill_and_replace(supervisor, lambda: sum(last.values()))
         finally:
             stop.set()
             for thread in threads:

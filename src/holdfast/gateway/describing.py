@@ -146,6 +146,10 @@ def _components(live: UntypedLive) -> dict[str, Shape]:
     return found
 
 
+def _or_null(shape: Shape) -> Shape:
+    return {"anyOf": [shape, {"type": "null"}]}
+
+
 def _ref(name: str) -> Shape:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -174,7 +178,12 @@ def _required(schema: Schema) -> tuple[str, ...]:
 
 
 def _event(schema: Schema, agents: list[str]) -> Shape:
-    numbers = {"source": _SOURCE, "seq": _NUMBER, "event_time": _TIME}
+    numbers = {
+        "source": _or_null(_SOURCE),
+        "seq": _or_null(_NUMBER),
+        "previous": _or_null(_NUMBER),
+        "event_time": _or_null(_TIME),
+    }
     shape = _closed({**_addressed(schema, agents), **numbers}, *_required(schema))
     return {**shape, "dependentRequired": {"source": ["seq"], "seq": ["source"]}}
 
@@ -188,11 +197,11 @@ def _columns(agents: list[str], events: list[str]) -> Shape:
     properties: dict[str, Shape] = {
         "agent": {"enum": agents},
         "type": {"enum": events},
-        "keys": {"type": "array", "items": KEY},
+        "keys": {"type": "array", "items": KEY, "minItems": 1},
         "columns": {"type": "object", "description": "Per field one value for each key, or one."},
-        "source": _SOURCE,
-        "first_seq": _NUMBER,
-        "event_times": {"type": "array", "items": _TIME},
+        "source": _or_null(_SOURCE),
+        "first_seq": _or_null(_NUMBER),
+        "event_times": _or_null({"type": "array", "items": _TIME}),
     }
     return _closed(properties, "agent", "type", "keys")
 
@@ -206,8 +215,8 @@ def _cloud_event(events: list[str]) -> Shape:
             "source": {"type": "string", "minLength": 1},
             "type": {"enum": events},
             "subject": {"type": "string", "description": "AGENT/KEY"},
-            "time": {"type": "string", "format": "date-time"},
-            "sequence": {"type": "string", "pattern": "^[0-9]+$"},
+            "time": _or_null({"type": "string", "format": "date-time"}),
+            "sequence": _or_null({"type": ["string", "integer"], "pattern": "^[0-9]+$"}),
             "data": {"type": "object"},
         },
         "required": ["specversion", "id", "source", "type", "subject"],

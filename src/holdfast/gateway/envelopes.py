@@ -94,9 +94,13 @@ def _from_msgpack_columns(body: bytes) -> list[Sent]:
 
 def _rows(columns: Columns) -> list[Sent]:
     count = len(columns.keys)
+    if not count:
+        raise Problem(400, "Bad Request", "columns without keys: give one for each event")
     names = list(columns.columns)
     each = [_column(name, values, count) for name, values in columns.columns.items()]
-    times: Sequence[float | None] = columns.event_times or [None] * count
+    times: Sequence[float | None] = [None] * count
+    if columns.event_times is not None:
+        times = columns.event_times
     if len(times) != count:
         raise _uneven("event_times", len(times), count)
     first = columns.first_seq
