@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-smoke wheel clean
+.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,12 @@ bench: setup ## Holdfast beside Flink, PyFlink and Bytewax, into bench-data/ (QU
 
 bench-kafka: setup ## Holdfast on Kafka beside Quix Streams and Faust, into bench-data/ (PUBLISH=1)
 	@$(BIN)/python -m bench.kafka.run $(if $(PUBLISH),--publish) $(BENCH_ARGS)
+
+bench-gateway: setup ## Load on the HTTP gateway, judged by an oracle, into bench-data/ (SECONDS=120, QUICK=1)
+	@$(BIN)/python -m bench.gateway.run $(if $(QUICK),--quick) $(if $(filter command line,$(origin SECONDS)),--seconds '$(SECONDS)') $(BENCH_ARGS)
+
+clients: setup ## Make the generated parts of examples/clients anew (needs Node.js, npm and Go)
+	@$(BIN)/python -m tests.examples.clients.generating
 
 # The wheel is tried from another directory, in an environment of its own, where the source tree cannot help it.
 wheel: setup ## Build the wheel into dist/, install it into a fresh environment, run it
