@@ -37,9 +37,10 @@ class Gateway:
         tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
-                *AboutRoutes(live, self._crews).routes(),
+                # They are looked through in order: what is asked most comes first.
                 *PostRoutes(live, self._crews, bounds).routes(),
                 *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
+                *AboutRoutes(live, self._crews).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
                 *RemoteRoutes(live, self._crews, bounds).routes(),
             ],

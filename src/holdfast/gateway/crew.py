@@ -48,7 +48,7 @@ class Crew:
 
 class Crews:
     def __init__(self) -> None:
-        self.sends = Crew("send", 16, 2_000)
+        self.sends = Crew("send", 64, 2_000)  # more of them share a transaction
         self.reads = Crew("read", 8, 1_000)
         self.slow = Crew("slow", 4, 100)  # histories, queries, the past
         self.asks = Crew("ask", 64, 0)

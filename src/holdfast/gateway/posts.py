@@ -42,7 +42,8 @@ class PostRoutes:
         return json_response(await self._crews.asks.run(self._asker.ask, post))
 
     async def _post(self, request: Request) -> Post:
-        Asked(request.query_params, ())
+        if request.scope["query_string"]:
+            Asked(request.query_params, ())
         who = require(request.scope, Role.SEND).name
         body = await read_body(request, self._bounds)
         return Post(body, media_type(request), dict(request.headers), who)
