@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from holdfast.gateway.convoy import CONVOYS_MAX
 from holdfast.gateway.problems import RETRY_SECONDS, Problem
 
 P = ParamSpec("P")
@@ -48,6 +49,7 @@ class Crew:
 
 class Crews:
     def __init__(self) -> None:
+        self.convoys = ThreadPoolExecutor(CONVOYS_MAX, "holdfast-convoy")
         self.sends = Crew("send", 64, 2_000)  # more of them share a transaction
         self.reads = Crew("read", 8, 1_000)
         self.slow = Crew("slow", 4, 100)  # histories, queries, the past
@@ -56,3 +58,4 @@ class Crews:
     def close(self) -> None:
         for crew in (self.sends, self.reads, self.slow, self.asks):
             crew.close()
+        self.convoys.shutdown(wait=False, cancel_futures=True)

@@ -8,11 +8,12 @@ from starlette.routing import BaseRoute
 
 from holdfast.gateway.asked import Asked
 from holdfast.gateway.bodies import media_type, read_body
+from holdfast.gateway.convoy import Convoys
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import json_response, route
 from holdfast.gateway.guarding import require
 from holdfast.gateway.problems import Problem
-from holdfast.gateway.sending import Asker, Post, Taker
+from holdfast.gateway.sending import Asker, Post, Taker, Unnumbered, Values
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.tokens import Role
 from holdfast.runtime.untyped import UntypedLive, receipt_text
@@ -24,6 +25,9 @@ class PostRoutes:
         self._crews = crews
         self._bounds = bounds
         self._taker = Taker(live, bounds)
+        self._convoys: Convoys[Post, Values | Unnumbered] = Convoys(
+            self._taker.take_all, crews.convoys
+        )
         self._asker = Asker(live, bounds)
 
     def routes(self) -> list[BaseRoute]:
@@ -35,7 +39,10 @@ class PostRoutes:
 
     async def _events(self, request: Request) -> Response:
         post = await self._post(request)
-        return json_response(await self._crews.sends.run(self._taker.take, post))
+        told = await self._convoys.send(post)
+        if isinstance(told, Unnumbered):
+            told = await self._crews.sends.run(self._taker.send, told)
+        return json_response(told)
 
     async def _ask(self, request: Request) -> Response:
         post = await self._post(request)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import TryAgain, UsageError
+from holdfast.errors import HoldfastError, TryAgain, UsageError
 from holdfast.gateway.cloudevents import is_cloud_event, read_cloud_events
 from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, decoded
 from holdfast.gateway.problems import Problem, problem_of
@@ -22,6 +22,7 @@ from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
 
 KEY_LENGTH_MAX = 255
 _ROWS_SHOWN = 100
+Values = dict[str, object]
 
 
 class Post(NamedTuple):
@@ -33,29 +34,41 @@ class Post(NamedTuple):
     who: str
 
 
+class Unnumbered(NamedTuple):
+    """Events of a request that nobody has numbered yet."""
+
+    rows: list[Sent]
+
+
 class Taker:
     def __init__(self, live: UntypedLive, bounds: Bounds) -> None:
         self._live = live
         self._bounds = bounds
 
-    def take(self, post: Post) -> dict[str, object]:
-        """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
-        rows = self._read(post)
-        if not rows:
-            return {"events": 0, "repeats": 0, "receipt": ""}
-        once = post.headers.get("idempotency-key")
-        if self._are_numbered(rows, once, post.who):
-            outcome = self._live.consign(self._packed(rows), timeout=self._bounds.send_seconds)
-            if outcome.refused:
-                raise _refused(outcome, len(rows))
-            receipt = outcome.receipt
-        else:
-            receipt = self._send(rows)
-        return {
-            "events": len(rows),
-            "repeats": receipt.repeats,
-            "receipt": receipt_text(receipt),
-        }
+    def take_all(self, posts: Sequence[Post]) -> list[Values | Unnumbered | Exception]:
+        """1 read, 2 check every event, 3 append. Returns when all that has numbers is durable.
+
+        Requests share a transaction and nothing else: what is wrong with one is its own answer.
+        """
+        read = [self._take(post) for post in posts]
+        packed = [each for each in read if isinstance(each, list)]
+        outcomes = iter(self._live.consign_together(packed, timeout=self._bounds.send_seconds))
+        return [
+            _answer(len(each), next(outcomes)) if isinstance(each, list) else each for each in read
+        ]
+
+    def _take(self, post: Post) -> list[Numbered] | Values | Unnumbered | Exception:
+        """Events that are checked, or the answer where there is one already."""
+        try:
+            rows = self._read(post)
+            once = post.headers.get("idempotency-key")
+            if not rows:
+                return _told(0, Receipt(()))
+            if self._are_numbered(rows, once, post.who):
+                return self._packed(rows)
+            return Unnumbered(rows)
+        except Exception as error:  # a refusal, or a bug: raised again where it is answered
+            return error
 
     def _read(self, post: Post) -> list[Sent]:
         if is_cloud_event(post.media, post.headers):
@@ -117,15 +130,29 @@ class Taker:
             )
         return packed
 
-    def _send(self, rows: Sequence[Sent]) -> Receipt:
+    def send(self, unnumbered: Unnumbered) -> Values:
+        """Numbered by the gateway; the sends of threads share transactions too."""
+        rows = unnumbered.rows
         addresses = [Address(r.agent, r.key, r.type, r.data, r.event_time) for r in rows]
         try:
-            return self._live.send(addresses, timeout=self._bounds.send_seconds)
+            receipt = self._live.send(addresses, timeout=self._bounds.send_seconds)
         except TryAgain as refusal:
             text = (
                 f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
             )
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+        return _told(len(rows), receipt)
+
+
+def _answer(count: int, outcome: Outcome | HoldfastError) -> Values | Exception:
+    if isinstance(outcome, HoldfastError):
+        return outcome
+    return _refused(outcome, count) if outcome.refused else _told(count, outcome.receipt)
+
+
+def _told(count: int, receipt: Receipt) -> Values:
+    text = receipt_text(receipt) if count else ""
+    return {"events": count, "repeats": receipt.repeats, "receipt": text}
 
 
 def _refused(outcome: Outcome, count: int) -> Problem:
