@@ -115,7 +115,7 @@ def test_an_interrupt_in_one_thread_leaves_the_others_a_reason() -> None:
 def test_who_is_interrupted_while_it_waits_does_not_take_the_lead_with_it() -> None:
     """Ctrl-C reaches a thread that waits for its turn: those behind it go on."""
     engine, group, senders = gated(1)
-    gone = _Waiting(resume())
+    gone = _Waiting([resume()])
     with group._lock:
         group._queue.insert(0, gone)  # first in the queue, so the lead will be its
     engine.passes.release(9)
