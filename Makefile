@@ -19,7 +19,7 @@ PYTEST_ARGS =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-smoke proto wheel clean
+.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients proto wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,11 @@ PROTO = src/holdfast/gateway/grpc/holdfast.proto
 
 proto: setup ## Make the Python messages of holdfast.proto anew
 	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src $(PROTO)
+bench-gateway: setup ## Load on the HTTP gateway, judged by an oracle, into bench-data/ (SECONDS=120, QUICK=1)
+	@$(BIN)/python -m bench.gateway.run $(if $(QUICK),--quick) $(if $(filter command line,$(origin SECONDS)),--seconds '$(SECONDS)') $(BENCH_ARGS)
+
+clients: setup ## Make the generated parts of examples/clients anew (needs Node.js, npm and Go)
+	@$(BIN)/python -m tests.examples.clients.generating
 
 # The wheel is tried from another directory, in an environment of its own, where the source tree cannot help it.
 wheel: setup ## Build the wheel into dist/, install it into a fresh environment, run it

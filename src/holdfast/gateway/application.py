@@ -43,9 +43,10 @@ class Gateway:
         self.tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
-                *AboutRoutes(live, self.crews).routes(),
+                # They are looked through in order: what is asked most comes first.
                 *PostRoutes(live, self.crews, bodies, bounds).routes(),
                 *AgentRoutes(reader, self.crews, bounds).routes(),
+                *AboutRoutes(live, self.crews).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self.crews, bounds).routes(),
                 *ActionRoutes(live, reader, self.crews, bodies).routes(),
                 *self._queries.routes(),

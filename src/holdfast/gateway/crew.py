@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from holdfast.gateway.convoy import CONVOYS_MAX
 from holdfast.gateway.problems import RETRY_SECONDS, Problem
 
 P = ParamSpec("P")
@@ -107,7 +108,8 @@ class Crew:
 
 class Crews:
     def __init__(self) -> None:
-        self.sends = Crew("send", 16, 2_000)
+        self.convoys = ThreadPoolExecutor(CONVOYS_MAX, "holdfast-convoy")
+        self.sends = Crew("send", 64, 2_000)  # more of them share a transaction
         self.reads = Crew("read", 8, 1_000)
         self.slow = Crew("slow", 4, 100)  # histories, the past
         self.queries = Crew("query", 4, 20)
@@ -116,3 +118,4 @@ class Crews:
     def close(self) -> None:
         for crew in (self.sends, self.reads, self.slow, self.queries, self.asks):
             crew.close()
+        self.convoys.shutdown(wait=False, cancel_futures=True)

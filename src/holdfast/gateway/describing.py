@@ -16,12 +16,13 @@ from holdfast.model.fates import MADE_HERE
 from holdfast.model.schema import Schema
 from holdfast.runtime.untyped import UntypedLive
 
-_NUMBER: Shape = {"type": "integer", "minimum": 0, "maximum": 2**62}
+_NUMBER: Shape = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**62}
 _TEXT: Shape = {"type": "string"}
+_OPEN: Shape = {"type": "object", "additionalProperties": True}
 _SOURCE: Shape = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-}]+$"}
-_TIME: Shape = {"type": "number"}
 _WHY: Shape = {"type": "string", "minLength": 1, "maxLength": 500}
 _IDS: Shape = {"type": "array", "items": _TEXT}
+_TIME: Shape = {"type": "number", "format": "double"}
 
 
 def openapi(live: UntypedLive) -> Shape:
@@ -61,7 +62,6 @@ def asyncapi(live: UntypedLive) -> Shape:
             "channel": {"$ref": f"#/channels/{what}"},
             "summary": f"The {what} behind a cursor, as they come.",
         }
-    components = _components(live)
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -70,7 +70,7 @@ def asyncapi(live: UntypedLive) -> Shape:
         },
         "channels": channels,
         "operations": operations,
-        "components": {"schemas": {name: components[name] for name in ("Action", "Change")}},
+        "components": {"schemas": _components(live)},
     }
 
 
@@ -119,31 +119,43 @@ _BODIES = {
 
 
 def _components(live: UntypedLive) -> dict[str, Shape]:
+    """Classes have names of their own (`Event.Battery`), so that generated clients have types."""
     agents = live.names.of_kind("state")
+    states = live.names.schemas("state")
     events = [s for s in live.names.schemas("event") if s.name not in MADE_HERE]
-    found: dict[str, Shape] = {
-        "Event": {"oneOf": [_event(schema, agents) for schema in events]},
+    names = [schema.name for schema in events]
+    return {
+        **_one_of("Event", "type", {s.name: _event(s, agents) for s in events}),
         "Events": {"anyOf": [_ref("Event"), {"type": "array", "items": _ref("Event")}]},
         "Lines": {"type": "string", "description": "One Event in JSON per line."},
-        "Columns": _columns(agents, [schema.name for schema in events]),
-        "CloudEvent": _cloud_event([schema.name for schema in events]),
+        "Columns": _columns(agents, names),
+        "CloudEvent": _cloud_event(names),
         "CloudEvents": {"type": "array", "items": _ref("CloudEvent")},
-        "Question": {"oneOf": [_question(schema, agents) for schema in events]},
-        "Action": {"oneOf": [_action(schema) for schema in live.names.schemas("action")]},
+        **_one_of("Question", "type", {s.name: _question(s, agents) for s in events}),
+        **_one_of("Action", "type", {s.name: _action(s) for s in live.names.schemas("action")}),
+        **{f"State.{schema.name}": shape_of_class(schema) for schema in states},
+        **_one_of("Agent", "agent", {name: _agent(name) for name in agents}),
         "Change": _change(),
         "Problem": _problem(),
         "Query": _closed({"sql": _TEXT, "at": _TEXT, "since": _TEXT}, "sql"),
         "Why": _closed({"why": _WHY}, "why"),
         "Ids": _closed({"ids": _IDS}, "ids"),
         "Failed": _closed({"ids": _IDS, "why": _WHY}, "ids", "why"),
-        "Override": {"oneOf": [_override(s) for s in live.names.schemas("action")]},
+        **_one_of("Override", "type", {s.name: _override(s) for s in live.names.schemas("action")}),
     }
-    for schema in live.names.schemas("state"):
-        found[f"State.{schema.name}"] = shape_of_class(schema)
-    for name in ("Action", "Override"):
-        if not found[name]["oneOf"]:
-            found[name] = {"type": "object"}
-    return found
+
+
+def _one_of(noun: str, told_by: str, variants: dict[str, Shape]) -> dict[str, Shape]:
+    """A component for each variant, and one for any of them, told apart by a property."""
+    named = {f"{noun}.{name}": shape for name, shape in variants.items()}
+    if not named:
+        return {noun: _OPEN}
+    mapping = {name: f"#/components/schemas/{noun}.{name}" for name in variants}
+    any_of_them: Shape = {
+        "oneOf": [_ref(name) for name in named],
+        "discriminator": {"propertyName": told_by, "mapping": mapping},
+    }
+    return {noun: any_of_them, **named}
 
 
 def _or_null(shape: Shape) -> Shape:
@@ -163,11 +175,19 @@ def _closed(properties: dict[str, Shape], *required: str) -> Shape:
     }
 
 
+def _is(text: str) -> Shape:
+    return {"type": "string", "const": text}
+
+
+def _some(texts: list[str]) -> Shape:
+    return {"type": "string", "enum": texts}
+
+
 def _addressed(schema: Schema, agents: list[str]) -> dict[str, Shape]:
     return {
-        "agent": {"enum": agents},
+        "agent": _some(agents),
         "key": KEY,
-        "type": {"const": schema.name},
+        "type": _is(schema.name),
         "data": shape_of_class(schema),
     }
 
@@ -185,20 +205,23 @@ def _event(schema: Schema, agents: list[str]) -> Shape:
         "event_time": _or_null(_TIME),
     }
     shape = _closed({**_addressed(schema, agents), **numbers}, *_required(schema))
-    return {**shape, "dependentRequired": {"source": ["seq"], "seq": ["source"]}}
+    return {
+        **shape,
+        "dependentRequired": {"source": ["seq"], "seq": ["source"], "previous": ["seq"]},
+    }
 
 
 def _question(schema: Schema, agents: list[str]) -> Shape:
-    timeout: Shape = {"type": "number", "minimum": 0, "maximum": 60}
+    timeout: Shape = {**_TIME, "minimum": 0, "maximum": 60}
     return _closed({**_addressed(schema, agents), "timeout": timeout}, *_required(schema))
 
 
 def _columns(agents: list[str], events: list[str]) -> Shape:
     properties: dict[str, Shape] = {
-        "agent": {"enum": agents},
-        "type": {"enum": events},
+        "agent": _some(agents),
+        "type": _some(events),
         "keys": {"type": "array", "items": KEY, "minItems": 1},
-        "columns": {"type": "object", "description": "Per field one value for each key, or one."},
+        "columns": {**_OPEN, "description": "Per field one value for each key, or one."},
         "source": _or_null(_SOURCE),
         "first_seq": _or_null(_NUMBER),
         "event_times": _or_null({"type": "array", "items": _TIME}),
@@ -210,14 +233,14 @@ def _cloud_event(events: list[str]) -> Shape:
     return {
         "type": "object",
         "properties": {
-            "specversion": {"const": "1.0"},
+            "specversion": _is("1.0"),
             "id": {"type": "string", "minLength": 1},
             "source": {"type": "string", "minLength": 1},
-            "type": {"enum": events},
+            "type": _some(events),
             "subject": {"type": "string", "description": "AGENT/KEY"},
             "time": _or_null({"type": "string", "format": "date-time"}),
             "sequence": _or_null({"type": ["string", "integer"], "pattern": "^[0-9]+$"}),
-            "data": {"type": "object"},
+            "data": _OPEN,
         },
         "required": ["specversion", "id", "source", "type", "subject"],
     }
@@ -230,11 +253,13 @@ def _action(schema: Schema) -> Shape:
             "id": _TEXT,
             "agent": _TEXT,
             "key": KEY,
-            "type": {"const": schema.name},
+            "type": _is(schema.name),
             "data": shape_of_class(schema),
             "now": _TIME,
-            "expires_at": {"type": ["number", "null"]},
-            "priority": {"enum": ["normal", "urgent"]},
+            "expires_at": {**_TIME, "type": ["number", "null"]},
+            "undoes": {"type": ["string", "null"]},
+            "why": {"type": ["string", "null"]},
+            "priority": _some(["normal", "urgent"]),
         },
         "required": ["id", "agent", "key", "type", "data", "now", "priority"],
     }
@@ -242,12 +267,23 @@ def _action(schema: Schema) -> Shape:
 
 def _override(schema: Schema) -> Shape:
     properties: dict[str, Shape] = {
-        "type": {"const": schema.name},
+        "type": _is(schema.name),
         "why": _WHY,
         "data": shape_of_class(schema),
         "hold": {"type": "boolean"},
     }
     return _closed(properties, "type", "why")
+
+
+def _agent(name: str) -> Shape:
+    properties: dict[str, Shape] = {
+        "agent": _is(name),
+        "key": KEY,
+        "version": _NUMBER,
+        "updated": _TIME,
+        "state": _ref(f"State.{name}"),
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _change() -> Shape:
@@ -258,8 +294,8 @@ def _change() -> Shape:
             "key": KEY,
             "version": _NUMBER,
             "updated": _TIME,
-            "state": {"type": "object"},
-            "gone": {"const": True},
+            "state": _OPEN,
+            "gone": {"type": "boolean", "const": True},
         },
         "required": ["agent", "key"],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from holdfast.model.schema import Schema
@@ -14,7 +14,7 @@ _SCALARS: dict[str, Shape] = {
     "null": {"type": "null"},
     "bool": {"type": "boolean"},
     "int": {"type": "integer", "minimum": -(2**63), "maximum": 2**64 - 1},
-    "float": {"type": "number"},
+    "float": {"type": "number", "format": "double"},  # else some generators take half of it
     "str": {"type": "string"},
     "bytes": {"type": "string", "contentEncoding": "base64"},
     "datetime": {"type": "string", "format": "date-time"},
@@ -52,7 +52,7 @@ def shape_of(tree: TypeTree) -> Shape:
     if "limited" in tree:
         return _limited(shape_of(part(tree, "limited")), limits_of(tree))
     if "enum" in tree or "literal" in tree:
-        return {"enum": values_of(tree, "values" if "enum" in tree else "literal")}
+        return _one_of(values_of(tree, "values" if "enum" in tree else "literal"))
     if "union" in tree:
         return {"anyOf": [shape_of(each) for each in parts(tree, "union")]}
     if "struct" in tree:
@@ -72,6 +72,14 @@ def shape_of(tree: TypeTree) -> Shape:
         return {"type": "object", "additionalProperties": shape_of(parts(tree, "dict")[1])}
     (container,) = tree.keys() & {"list", "set", "frozenset", "tuple_of"}
     return {"type": "array", "items": shape_of(part(tree, container))}
+
+
+def _one_of(values: Sequence[object]) -> Shape:
+    """With their type, where they have one: generated clients then have an enumeration."""
+    kinds = {type(value) for value in values}
+    if kinds == {str}:
+        return {"type": "string", "enum": values}
+    return {"type": "integer", "enum": values} if kinds == {int} else {"enum": values}
 
 
 def _limited(shape: Shape, limits: Mapping[str, object]) -> Shape:

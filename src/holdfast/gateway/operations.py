@@ -12,7 +12,16 @@ from holdfast.gateway.streaming import EVENT_STREAM
 
 KEY: Shape = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"}
 _TEXT: Shape = {"type": "string"}
+_SECONDS: Shape = {"type": "number", "format": "double", "minimum": 0}
 _MOST: Shape = {"type": "integer", "minimum": 1, "maximum": Bounds().rows_per_page_max}
+
+
+def _component(name: str) -> Shape:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _list_of(name: str) -> Shape:
+    return {"type": "array", "items": _component(name)}
 
 
 class Parameter(NamedTuple):
@@ -36,10 +45,13 @@ class Answer(NamedTuple):
     properties: Mapping[str, Shape] = {}
     media: str = "application/json"
     also: str | None = None  # another media type
+    component: str = ""  # instead of properties
 
     def shape(self) -> Shape:
         schema: Shape = {"type": "object", "properties": dict(self.properties)}
         schema["required"] = list(self.properties)
+        if self.component:
+            schema = _component(self.component)
         content: Shape = {
             self.media: {"schema": schema if self.media.endswith("json") else {"type": "string"}}
         }
@@ -84,27 +96,21 @@ _BODY = {
     422: "The body is read, and does not fit the fleet's classes.",
 }
 _COMMAND = {**_BODY, 422: "The id, the agent or the reason cannot be taken."}
-_LIST: Shape = {"type": "array", "items": {"type": "object"}}
+_LIST: Shape = {"type": "array", "items": {"type": "object", "additionalProperties": True}}
 _RECEIPT: dict[str, Shape] = {"receipt": _TEXT}
-_STATE: dict[str, Shape] = {
-    "agent": _TEXT,
-    "key": KEY,
-    "version": {"type": "integer"},
-    "updated": {"type": "number"},
-    "state": {"type": "object"},
-}
 _OBJECT = Answer("A JSON document.")
 _FEED = (
     _AFTER,
     _PAGE,
     Parameter(
         "wait",
-        {"type": "number", "minimum": 0, "maximum": WAIT_SECONDS_MAX},
+        {**_SECONDS, "maximum": WAIT_SECONDS_MAX},
         "Seconds to wait for the first row.",
     ),
     Parameter("agent", _TEXT, "Only of this class."),
     Parameter("key", KEY, "Only of this agent; with agent."),
     Parameter("pending", {"type": "boolean"}, "Only actions that are to be carried out now."),
+    Parameter("Last-Event-ID", _TEXT, "The cursor, of a stream that goes on.", "header"),
 )
 _SETTLED: dict[str, Shape] = {"settled": {"type": "integer"}, "refused": {"type": "object"}}
 _STANDS = {409: "Something else stands: the detail says what."}
@@ -163,7 +169,10 @@ OPERATIONS = (
         "POST",
         "/ask",
         "Send an event and wait for the reply of its handler.",
-        Answer("What the handler replied.", {"type": _TEXT, "data": {"type": "object"}}),
+        Answer(
+            "What the handler replied.",
+            {"type": _TEXT, "data": {"type": "object", "additionalProperties": True}},
+        ),
         {**_BODY, 409: "The agent gave no reply, and will not."},
         (),
         "question",
@@ -173,7 +182,9 @@ OPERATIONS = (
         "GET",
         "/agents/{agent}",
         "The states of a class, by key.",
-        Answer("A page of states.", {"agents": _LIST, "next": {"type": ["string", "null"]}}),
+        Answer(
+            "A page of states.", {"agents": _list_of("Agent"), "next": {"type": ["string", "null"]}}
+        ),
         _FOUND,
         (_AGENT, Parameter("from", _TEXT, "The first key."), _PAGE),
     ),
@@ -182,7 +193,7 @@ OPERATIONS = (
         "GET",
         "/agents/{agent}/{key}",
         "The committed state of one agent; its version is the ETag.",
-        Answer("The state.", _STATE),
+        Answer("The state.", component="Agent"),
         {**_FOUND, 304: "It has the version of If-None-Match.", 422: "A key, receipt or time."},
         (
             _AGENT,
@@ -190,7 +201,7 @@ OPERATIONS = (
             Parameter("after", _TEXT, "A receipt: the state has those events in it."),
             Parameter(
                 "timeout",
-                {"type": "number", "minimum": 0, "maximum": 60},
+                {**_SECONDS, "maximum": 60},
                 "Seconds to wait for that.",
             ),
             Parameter("at", _TEXT, "As it was at this time (ISO 8601, or seconds since 1970)."),
@@ -245,7 +256,7 @@ OPERATIONS = (
         "GET",
         "/actions",
         "Actions behind a cursor: a page, or Server-Sent Events, or a WebSocket.",
-        Answer("A page.", {"actions": _LIST, "cursor": _TEXT}, also=EVENT_STREAM),
+        Answer("A page.", {"actions": _list_of("Action"), "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
         _FEED,
     ),
@@ -254,7 +265,7 @@ OPERATIONS = (
         "GET",
         "/changes",
         "States that changed, behind a cursor: a page, or Server-Sent Events, or a WebSocket.",
-        Answer("A page.", {"changes": _LIST, "cursor": _TEXT}, also=EVENT_STREAM),
+        Answer("A page.", {"changes": _list_of("Change"), "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
         _FEED,
     ),

@@ -16,14 +16,16 @@ class Patience:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         abort = scope.get(ABORT)
+        if abort is None:
+            await self._app(scope, receive, send)
+            return
+        loop = asyncio.get_running_loop()
 
         async def patient(message: Message) -> None:
+            cut = loop.call_later(self._seconds, abort)  # a send to a line that is cut returns
             try:
-                async with asyncio.timeout(self._seconds):
-                    await send(message)
-            except TimeoutError:
-                if abort is None:
-                    raise
-                abort()
+                await send(message)
+            finally:
+                cut.cancel()
 
-        await self._app(scope, receive, patient if abort is not None else send)
+        await self._app(scope, receive, patient)

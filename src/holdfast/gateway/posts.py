@@ -13,10 +13,11 @@ from starlette.routing import BaseRoute
 from holdfast.errors import Missing, UsageError
 from holdfast.gateway.asked import Asked
 from holdfast.gateway.bodies import Bodies, media_type
+from holdfast.gateway.convoy import Convoys
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import json_response, route
 from holdfast.gateway.guarding import require
-from holdfast.gateway.sending import Asker, Post, Taker
+from holdfast.gateway.sending import Asker, Later, Post, Taker, Values
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.tokens import Role
 from holdfast.runtime.untyped import UntypedLive, receipt_text
@@ -28,6 +29,7 @@ class PostRoutes:
         self._crews = crews
         self._bodies = bodies
         self._taker = Taker(live, bounds)
+        self._convoys: Convoys[Post, Values | Later] = Convoys(self._taker.take_all, crews.convoys)
         self._asker = Asker(live, bounds)
 
     def routes(self) -> list[BaseRoute]:
@@ -39,7 +41,10 @@ class PostRoutes:
 
     async def _events(self, request: Request) -> Response:
         async with self._post(request) as post:
-            return json_response(await self._crews.sends.run(self._taker.take, post))
+            told = await self._convoys.send(post)
+            if isinstance(told, Later):
+                told = await self._crews.sends.run(self._taker.take, post)
+            return json_response(told)
 
     async def _ask(self, request: Request) -> Response:
         async with self._post(request) as post:

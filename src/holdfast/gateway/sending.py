@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import TryAgain, UsageError
+from holdfast.errors import HoldfastError, TryAgain, UsageError
 from holdfast.gateway.cloudevents import is_cloud_event, read_cloud_events
 from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, check_own_source, decoded
 from holdfast.gateway.problems import Problem, problem_of
@@ -25,6 +25,8 @@ from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
 KEY_LENGTH_MAX = 255
 _KEY = re.compile(f"[!-~]{{1,{KEY_LENGTH_MAX}}}")
 _ROWS_SHOWN = 100
+TOGETHER_SECONDS = 0.1  # many wait for each other: what takes longer is for one alone
+Values = dict[str, object]
 
 
 class Post(NamedTuple):
@@ -35,6 +37,13 @@ class Post(NamedTuple):
     headers: Mapping[str, str]  # names in lower case
     who: str
     arrived: float  # of the clock that only goes forward
+
+
+class Later(NamedTuple):
+    """Of a request that has to be taken by itself."""
+
+
+LATER = Later()
 
 
 class Taker:
@@ -48,12 +57,30 @@ class Taker:
         rows = self._read(post)
         return self.take_rows(rows, once, post.who, post.arrived)
 
+    def take_all(self, posts: Sequence[Post]) -> list[Values | Later | Exception]:
+        """The same for many requests, which share a transaction and nothing else: what is wrong
+        with one is its own answer, and what has to be waited for is taken later, alone."""
+        read = [self._numbered_of(post) for post in posts]
+        packed = [each for each in read if isinstance(each, list)]
+        outcomes = iter(self._live.consign_together(packed, timeout=TOGETHER_SECONDS))
+        return [
+            _answer(len(each), next(outcomes)) if isinstance(each, list) else each for each in read
+        ]
+
+    def _numbered_of(self, post: Post) -> list[Numbered] | Later | Exception:
+        try:
+            once, rows = _once(post), self._read(post)
+            numbered = bool(rows) and self._are_numbered(rows, once, post.who)
+            return self.packed(rows) if numbered else LATER
+        except (HoldfastError, Problem) as error:
+            return error
+
     def take_rows(
         self, rows: Sequence[Sent], once: str | None, who: str, arrived: float
     ) -> dict[str, object]:
         """The last two steps, for rows that `check_sources` and `check_count` let pass."""
         if not rows:
-            return {"events": 0, "repeats": 0, "receipt": ""}
+            return _told(0, Receipt(()))
         if self._are_numbered(rows, once, who):
             outcome = self._live.consign(self.packed(rows), timeout=self._left(arrived))
             if outcome.refused:
@@ -61,11 +88,7 @@ class Taker:
             receipt = outcome.receipt
         else:
             receipt = self._send(rows, self._left(arrived))
-        return {
-            "events": len(rows),
-            "repeats": receipt.repeats,
-            "receipt": receipt_text(receipt),
-        }
+        return _told(len(rows), receipt)
 
     def _left(self, arrived: float) -> float:
         """Of the patience with refusals that pass: waiting for a thread has cost some of it, so
@@ -140,6 +163,19 @@ class Taker:
                 f"{refusal}; some of it may be stored: under an Idempotency-Key it can be repeated"
             )
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
+
+
+def _answer(count: int, outcome: Outcome | HoldfastError) -> Values | Later | Exception:
+    if isinstance(outcome, HoldfastError):
+        return outcome
+    if any(isinstance(error, TryAgain) for _, error in outcome.refused):
+        return LATER  # what is stored of it is a repeat then
+    return _refused(outcome, count) if outcome.refused else _told(count, outcome.receipt)
+
+
+def _told(count: int, receipt: Receipt) -> Values:
+    text = receipt_text(receipt) if count else ""
+    return {"events": count, "repeats": receipt.repeats, "receipt": text}
 
 
 def _once(post: Post) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -75,6 +76,7 @@ class Settings(msgspec.Struct, frozen=True):
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
+@lru_cache(maxsize=256)  # it is asked for every request, and there are few answers
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from holdfast.engine.port import Parcel
+from holdfast.engine.port import Parcel, Taken
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.keys import plain_text
 from holdfast.runtime.routing import Router
@@ -56,6 +56,15 @@ class Outcome:
     repeats: int = 0
     refused: list[tuple[list[int], HoldfastError]] = field(default_factory=list)
 
+    def take(self, rows: list[int], result: list[tuple[int, Taken]] | HoldfastError) -> None:
+        if isinstance(result, HoldfastError):
+            self.refused.append((rows, result))
+            return
+        self.repeats += len(rows)
+        for number, taken in result:
+            self.positions[number] = max(taken.next, self.positions.get(number, 0))
+            self.repeats -= taken.new
+
     @property
     def receipt(self) -> Receipt:
         return Receipt(tuple(sorted(self.positions.items())), self.repeats)
@@ -74,26 +83,40 @@ class _Part(NamedTuple):
 
 def consign(router: Router, rows: Sequence[Numbered], timeout: float) -> Outcome:
     """Append all that can be; a repeat is a no-op. What is wrong with a row itself is raised."""
-    check_count(len(rows))
-    for row in rows:
-        check_numbers(row.seq, row.previous, row.event_time)
-    outcome = Outcome()
-    for partition, parts in _parts(router, rows).items():
-        parcels = [part.parcel for part in parts]
-        results = router.append_together(partition, parcels, timeout)
-        for part, result in zip(parts, results, strict=True):
-            if isinstance(result, HoldfastError):
-                outcome.refused.append((part.rows, result))
-                continue
-            outcome.repeats += len(part.rows)
-            for number, taken in result:
-                outcome.positions[number] = max(taken.next, outcome.positions.get(number, 0))
-                outcome.repeats -= taken.new
+    (outcome,) = consign_together(router, [rows], timeout)
+    if isinstance(outcome, HoldfastError):
+        raise outcome
     return outcome
+
+
+def consign_together(
+    router: Router, consignments: Sequence[Sequence[Numbered]], timeout: float
+) -> list[Outcome | HoldfastError]:
+    """Those of several senders, which share transactions and nothing else."""
+    found: list[Outcome | HoldfastError] = []
+    parts: dict[int, list[tuple[Outcome, _Part]]] = {}
+    for rows in consignments:
+        try:
+            own = _parts(router, rows)
+        except HoldfastError as error:
+            found.append(error)
+            continue
+        outcome = Outcome()
+        found.append(outcome)
+        for partition, some in own.items():
+            parts.setdefault(partition, []).extend((outcome, part) for part in some)
+    for partition, given in parts.items():
+        results = router.append_together(partition, [part.parcel for _, part in given], timeout)
+        for (outcome, part), result in zip(given, results, strict=True):
+            outcome.take(part.rows, result)
+    return found
 
 
 def _parts(router: Router, rows: Sequence[Numbered]) -> dict[int, list[_Part]]:
     """By partition; in each of them an agent's rows stand in the order they were given."""
+    check_count(len(rows))
+    for row in rows:
+        check_numbers(row.seq, row.previous, row.event_time)
     found: dict[int, list[_Part]] = {}
     for share in router.split([row.key for row in rows]):
         own = list(share.of(range(len(rows))))

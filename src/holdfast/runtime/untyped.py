@@ -13,12 +13,12 @@ from typing import NamedTuple, cast
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.fates import MADE_HERE
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
 from holdfast.model.schema import Field, Kind, Schema, UntypedReader
-from holdfast.runtime.consigning import Numbered, Outcome, consign
+from holdfast.runtime.consigning import Numbered, Outcome, consign, consign_together
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import Handle
 from holdfast.runtime.reading import HistoryEntry, PendingTimer, Plain, Untyped
@@ -209,6 +209,12 @@ class UntypedLive(Handle):
     def consign(self, rows: Sequence[Numbered], *, timeout: float = SEND_SECONDS) -> Outcome:
         """Events that their sources have numbered, of many of them at once."""
         return consign(self._router, rows, timeout)
+
+    def consign_together(
+        self, consignments: Sequence[Sequence[Numbered]], *, timeout: float = SEND_SECONDS
+    ) -> list[Outcome | HoldfastError]:
+        """Those of several senders at once; what is wrong with one is no matter of the others."""
+        return consign_together(self._router, consignments, timeout)
 
     def ask(
         self,
