@@ -36,12 +36,14 @@ from holdfast.model.context import Context
 from holdfast.model.event import Action, Event
 from holdfast.model.handlers import on
 from holdfast.model.marks import Length, Width
+from holdfast.model.view import About, Row, View
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.live import Live
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.sending import Receipt
 
 __all__ = [
+    "About",
     "AccessDenied",
     "Action",
     "Agent",
@@ -70,6 +72,7 @@ __all__ = [
     "OutdatedCode",
     "Receipt",
     "Rescaling",
+    "Row",
     "SchemaError",
     "TheirBug",
     "TimedOut",
@@ -78,6 +81,7 @@ __all__ = [
     "TryAgain",
     "Unreachable",
     "UsageError",
+    "View",
     "Width",
     "WrongFleet",
     "YourBug",

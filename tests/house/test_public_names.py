@@ -6,7 +6,8 @@ from types import ModuleType
 import pytest
 
 API = """
-    Action Agent CallFailed Context Event Fleet IssuedAction Length Live Receipt Width call on
+    About Action Agent CallFailed Context Event Fleet IssuedAction Length Live Receipt Row View
+    Width call on
 """
 ERRORS = """
     HoldfastError

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Engine
@@ -30,10 +32,12 @@ class Embedded:
         engine: Engine,
         archiver: Archiver | None = None,  # ours to stop from here on
         snapshots: str | None = None,
+        views: str | None = None,  # where they are kept
     ) -> None:
         self._engine = engine
         self._failure: BaseException | None = None
         self._stopping = False
+        self.views: Path | None = None
         with ExitStack() as parts:
             if archiver is not None:
                 parts.callback(archiver.stop)
@@ -48,6 +52,8 @@ class Embedded:
             parts.callback(self._stop_worker)
             if snapshots is not None:
                 parts.enter_context(_snapshots(engine, snapshots))
+            if fleet.views:
+                self.views = parts.enter_context(_views(fleet, engine, views))
             self._parts = parts.pop_all()
 
     def _run(self) -> None:
@@ -74,6 +80,22 @@ class Embedded:
 
     def stop(self) -> None:
         self._parts.close()
+
+
+@contextmanager
+def _views(fleet: FleetModel, engine: Engine, folder: str | None) -> Iterator[Path]:
+    """The folder in which they are; of a fleet in memory one that is gone with it."""
+    from holdfast.runtime.viewing.running import Views
+    from holdfast.runtime.viewing.shelf import views_folder
+
+    with TemporaryDirectory(prefix="holdfast-views-") as temporary:
+        kept = engine.capabilities.survives_exit or folder is not None
+        place = views_folder(engine, folder) if kept else Path(temporary)
+        views = Views(engine, fleet.views.values(), place)
+        try:
+            yield place
+        finally:
+            views.stop()
 
 
 @contextmanager

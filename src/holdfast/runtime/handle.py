@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from holdfast.engine.port import VIEW_SECONDS, Engine, Parcel, View
 from holdfast.errors import AskFailed, Rescaling, TimedOut, UsageError
@@ -31,6 +32,9 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import REAL, World
 from holdfast.stepping.commit import Answer
 from holdfast.stepping.inputs import control_frame
+
+if TYPE_CHECKING:
+    from holdfast.runtime.viewing.reading import StoredView
 
 H = TypeVar("H", bound="Handle")
 R = TypeVar("R")
@@ -69,6 +73,7 @@ class Handle:
         self._reading = Reading(engine, instance)
         self._closed = False
         self._closing = threading.Lock()
+        self._views: dict[str, StoredView] = {}
 
     @property
     def engine(self) -> Engine:
@@ -106,6 +111,22 @@ class Handle:
     def commits(self) -> dict[int, int]:
         """How many commits each partition has: what is read again is the same while this is."""
         return {number: view.head().commits for number, view in self._reading.views().items()}
+
+    def views_folder(self, given: str | None = None) -> Path:
+        from holdfast.runtime.viewing.shelf import views_folder
+
+        embedded = None if self._embedded is None else self._embedded.views
+        return embedded or views_folder(self._engine, given)
+
+    def stored_view(self, name: str, folder: str | None = None) -> StoredView:
+        """A view by its name; opened once, closed with the handle."""
+        from holdfast.runtime.viewing.reading import StoredView
+
+        with self._closing:
+            if name not in self._views:
+                place = self.views_folder(folder)
+                self._views[name] = StoredView(self._engine, place, name)
+            return self._views[name]
 
     # Operating. Commands travel through the inbox, in order with the events.
 
@@ -262,6 +283,8 @@ class Handle:
             if self._closed:
                 return
             self._closed = True
+            for view in self._views.values():
+                view.close()
             if self._embedded is not None:
                 self._embedded.stop()
             self._engine.close()
