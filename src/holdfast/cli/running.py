@@ -76,6 +76,7 @@ from holdfast.runtime.sourcing.starting import SourceOptions
     metavar="HOST:PORT",
     help="Where those topics are, if not where the data is.",
 )
+@click.option("--views", metavar="PATH", help="Where views are kept; beside the data unless given.")
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @gateway_options
 def run(
@@ -92,6 +93,7 @@ def run(
     archive_seconds: float,
     sources: tuple[str, ...],
     source_brokers: str | None,
+    views: str | None,
     pin: bool,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
@@ -118,7 +120,10 @@ def run(
     gateway.check()
     options = SourceOptions(sources, source_brokers)
     beside = partial(gateway.beside, hidden(url), fleet, snapshots)
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, options, pin, beside)
+    folding = Helper("views", "holdfast.runtime.viewing.process", [fleet, hidden(url), views or ""])
+    _supervise(
+        fleet, url, workers, partitions, memory_max, archive, helpers, options, pin, beside, folding
+    )
 
 
 def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
@@ -151,11 +156,12 @@ def _supervise(
     sources: SourceOptions,
     pin: bool,
     gateway: Callable[[], tuple[list[Helper], str]],
+    views: Helper,
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
     covert = hidden(url)
-    helpers = [*helpers, *sources.helpers(fleet, covert)]
+    helpers = [*helpers, *sources.helpers(fleet, covert), *([views] if fleet.views else [])]
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
         if isinstance(engine, SqliteEngine):

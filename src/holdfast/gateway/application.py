@@ -26,6 +26,7 @@ from holdfast.gateway.remote import RemoteRoutes
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.streaming import Hub
 from holdfast.gateway.tokens import Tokens
+from holdfast.gateway.views import ViewRoutes
 from holdfast.runtime.untyped import UntypedLive
 
 
@@ -42,6 +43,7 @@ class Gateway:
                 *AgentRoutes(Reader(live, settings), self._crews, bounds).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self._crews, bounds).routes(),
                 *RemoteRoutes(live, self._crews, bounds).routes(),
+                *ViewRoutes(live, self._crews, bounds).routes(),
             ],
             middleware=[
                 Middleware(Patience, seconds=bounds.write_seconds),

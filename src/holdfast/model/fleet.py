@@ -18,7 +18,6 @@ from holdfast.model.schema import Schema
 from holdfast.model.undoing import result_of, undo_of
 from holdfast.model.view import AnyView, View, check_view
 
-
 _Class: TypeAlias = type[Agent] | type[Event] | type[Action] | type[AnyView]
 
 
@@ -154,7 +153,7 @@ class FleetModel:
     def _check_free(self, cls: _Class) -> None:
         name = cls.__name__
         for classes in (self.agents, self.events, self.actions, self.views):
-            other: _Class | None = classes.get(name)  # type: ignore[attr-defined]
+            other: _Class | None = classes.get(name)
             if other is not None and other is not cls:
                 raise DefinitionError(_same_name(self.name, cls, other))
 

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum
 from types import FunctionType, UnionType
-from typing import NamedTuple, Union, get_args, get_origin
+from typing import NamedTuple, Union, cast, get_args, get_origin
 
 from holdfast.model.annotations import Body, Place
 from holdfast.model.event import Event
@@ -68,8 +68,8 @@ def _refuse_handlers_outside(body: Body, base: type, takes: Takes) -> None:
         for name, value in vars(cls).items():
             if is_handler(value):
                 raise body.place().error(
-                    f"{cls.__name__}.{name} is a handler, but {cls.__name__} is not {takes.article} "
-                    f"{takes.owner}: derive it from {takes.owner}"
+                    f"{cls.__name__}.{name} is a handler, but {cls.__name__} is not "
+                    f"{takes.article} {takes.owner}: derive it from {takes.owner}"
                 )
 
 
@@ -148,7 +148,7 @@ def _events(
                 f"{what} handles {_shown(each)}, which is not {takes.noun}: name a class derived "
                 f"from {bases}"
             )
-        events.append(each)
+        events.append(cast("type[Event]", each))  # or, of a view, of an action
     return tuple(dict.fromkeys(events))
 
 

@@ -111,7 +111,8 @@ class ViewDefinition:
             cls = waiting.pop()
             definition: Definition = cls.__holdfast__  # type: ignore[attr-defined]
             found[definition.kind, definition.name] = cls
-            for heir in cls.__subclasses__():
+            heirs: list[type] = cls.__subclasses__()
+            for heir in heirs:
                 self.routes.setdefault(heir, self.routes[cls])
                 waiting.append(heir)
         return found
@@ -122,7 +123,7 @@ _TAKES = Takes("a", "View", "about", "an event or action", (Event, Action))
 
 class ViewMeta(type):
     @classmethod
-    def __prepare__(metacls, name: str, bases: tuple[type, ...], /, **keywords: object) -> Body:  # type: ignore[override]
+    def __prepare__(metacls, name: str, bases: tuple[type, ...], /, **keywords: object) -> Body:
         return Body(name, sys._getframe(1))
 
     def __new__(
@@ -188,9 +189,7 @@ def _define(cls: type, body: Body, version: object) -> ViewDefinition:
             routes[taken] = cast(Fold, handler.function)
     schema = row.__holdfast__.schema
     print_ = _fingerprint(cls, schema, [(h.name, [e.__name__ for e in h.events]) for h in handlers])
-    return ViewDefinition(
-        cls.__name__, row, handlers, routes, f"{print_}.{version}", body.place()
-    )
+    return ViewDefinition(cls.__name__, row, handlers, routes, f"{print_}.{version}", body.place())
 
 
 def _row_of(cls: type, body: Body) -> type[Row]:
@@ -223,7 +222,9 @@ def _fingerprint(cls: type, schema: Schema, handlers: object) -> str:
 
 
 def _code(code: CodeType) -> str:
-    constants = [_code(each) if isinstance(each, CodeType) else _text(each) for each in code.co_consts]
+    constants = [
+        _code(each) if isinstance(each, CodeType) else _text(each) for each in code.co_consts
+    ]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 

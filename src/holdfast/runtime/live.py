@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
+from holdfast.model import view as views
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key, shortened
-from holdfast.model.view import Row, View, check_view
+from holdfast.model.view import View, check_view
 from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import SEND_SECONDS, Handle
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.viewing.reading import ReadModel
 
 A = TypeVar("A", bound=Agent)
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=views.Row)
 # Spelled as the standard library's own stubs do it: `live.state(Drone, key).battery` type-checks
 # where the caller knows that the agent exists, and `is None` where it does not.
 MaybeNone: TypeAlias = Any

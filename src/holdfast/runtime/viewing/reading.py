@@ -80,7 +80,9 @@ class StoredView:
     def positions(self, timeout: float = READ_SECONDS) -> dict[int, int]:
         """By partition, up to which event everything is in the view."""
         places = self._look(lambda file: file.places(), None, timeout)
-        return {number: place.position for (kind, number), place in places.items() if kind == "events"}
+        return {
+            number: place.position for (kind, number), place in places.items() if kind == "events"
+        }
 
     def standing(self) -> ViewStanding:
         self.check_known()
@@ -96,9 +98,7 @@ class StoredView:
             trouble = self._trouble(built)
             doing = "stopped" if trouble else "being built" if serving is None else "being rebuilt"
             why = trouble or why
-        return ViewStanding(
-            self.name, progress.rows, waiting, progress.missing, doing, why, runner
-        )
+        return ViewStanding(self.name, progress.rows, waiting, progress.missing, doing, why, runner)
 
     def catch_up(self, timeout: float = READ_SECONDS) -> None:
         """Until everything that is committed now is in the view."""
@@ -234,7 +234,9 @@ class StoredView:
             if why:
                 raise GiveUp(f"view {self.name} has stopped: {why}")
             if time.monotonic() > deadline:
-                folds = "" if self._shelf.runner() else ": nobody folds it, see `holdfast view list`"
+                folds = (
+                    "" if self._shelf.runner() else ": nobody folds it, see `holdfast view list`"
+                )
                 raise TimedOut(f"view {self.name} has not come so far after {timeout:g} s{folds}")
             time.sleep(_POLL_SECONDS)
 
@@ -280,9 +282,7 @@ class ReadModel(Generic[R]):
         """The row of a key, or None. With `after`, those events and their actions included."""
         return self._typed(self._stored.row(key, after, timeout)).get(key)
 
-    def rows(
-        self, *, after: Receipt | None = None, timeout: float = READ_SECONDS
-    ) -> dict[str, R]:
+    def rows(self, *, after: Receipt | None = None, timeout: float = READ_SECONDS) -> dict[str, R]:
         """All rows by key, of one moment."""
         return self._typed(self._stored.rows(after=after, timeout=timeout))
 

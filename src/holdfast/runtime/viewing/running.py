@@ -87,21 +87,14 @@ class Runner:
     def _open(self) -> None:
         """1 be the only one, 2 let go what no longer counts, 3 open what serves and is built."""
         self._shelf.acquire()
-        serving = self._shelf.serving()
+        serving, built = self._shelf.serving(), self._shelf.building()
         for number in self._shelf.numbers():
-            if number < (serving or 0):
+            if number not in (serving, built):
                 self._shelf.discard(number)
-        if serving is not None:
-            self._serving = self._part(serving)
-        number = self._shelf.building()
-        for older in self._shelf.numbers():
-            if number is not None and (serving or 0) < older < number:
-                self._shelf.discard(older)
-        if number is not None:
-            self._building = self._part(number)
-            if self._building is None or not self._is_ours(self._building):
-                self._build_anew()
-        elif self._serving is None or not self._is_ours(self._serving):
+        self._serving = None if serving is None else self._part(serving)
+        self._building = None if built is None else self._part(built)
+        newest = self._building if built is not None else self._serving
+        if newest is None or not self._is_ours(newest):
             self._build_anew()
         self._opened = True
 
@@ -126,9 +119,7 @@ class Runner:
     def _facts(self) -> Facts:
         definition = self._view.__holdfast__
         fleet = self._engine.catalog.fleet
-        return Facts(
-            fleet, self.name, definition.fingerprint, definition.kinds, definition.schema
-        )
+        return Facts(fleet, self.name, definition.fingerprint, definition.kinds, definition.schema)
 
     def _build_anew(self) -> None:
         if self._building is not None:
@@ -150,6 +141,11 @@ class Runner:
         for number in self._shelf.numbers():
             if number < built.number:
                 self._shelf.discard(number)
+
+    def check_free(self) -> None:
+        """Raise InUse where another process folds it."""
+        self._shelf.acquire()
+        self._shelf.release()
 
     def close(self) -> None:
         for part in (self._serving, self._building):

@@ -1,10 +1,10 @@
 """The files of one view: which of them serves, which is being built, and who folds them.
 
-    views/ZoneLoad/
-        000002.db    a file of rows; the one that `serving` names is read, a higher one is built
-        serving      the number of the file that is read, replaced as a whole
-        rebuild      somebody wants it built anew
-        runner.lock  held by whoever folds it
+views/ZoneLoad/
+    000002.db    a file of rows; the one that `serving` names is read, a higher one is built
+    serving      the number of the file that is read, replaced as a whole
+    rebuild      somebody wants it built anew
+    runner.lock  held by whoever folds it
 """
 
 from __future__ import annotations
