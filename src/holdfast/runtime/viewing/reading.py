@@ -231,9 +231,10 @@ class StoredView:
             )
             if is_ready:
                 return
-            if why:
+            late = time.monotonic() > deadline
+            if why and (late or self._shelf.runner() is not None):
                 raise GiveUp(f"view {self.name} has stopped: {why}")
-            if time.monotonic() > deadline:
+            if late:
                 folds = (
                     "" if self._shelf.runner() else ": nobody folds it, see `holdfast view list`"
                 )
