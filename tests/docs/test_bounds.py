@@ -61,6 +61,8 @@ FIXED = {
     "time an async function may block its event loop, seconds": "LOOP_SECONDS_MAX",
     "silence of the process of async functions, seconds": "SILENT_SECONDS_MAX",
     "time an async function has to end when it is cancelled, seconds": "CANCEL_SECONDS_MAX",
+    "rows of one view": "ROWS_PER_VIEW_MAX",
+    "size of one row of a view, bytes": "ROW_BYTES_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",
