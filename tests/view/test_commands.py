@@ -65,7 +65,7 @@ def test_over_http(tmp_path: Path) -> None:
 def test_under_holdfast_run(tmp_path: Path) -> None:
     """The process that folds views is killed, and comes back by itself; the fleet goes on."""
     url = f"sqlite:{tmp_path / 'data'}"
-    words = ("run", ZONES, "--engine", url, "--snapshots", "none")
+    words = (ZONES, "--engine", url, "--snapshots", "none")
     with Running(*words, cwd=tmp_path), fleet.connect(url) as live:
         view = live.view(ZoneLoad)
         for number in range(1, 4):

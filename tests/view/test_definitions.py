@@ -11,7 +11,7 @@ from tests.view.zones import Battery, Drone, Zone, ZoneLoad
 
 
 def no_row() -> None:
-    class Wrong(View):  # type: ignore[type-arg]
+    class Wrong(View):
         @on
         def drained(self, event: Battery, about: About) -> None: ...
 
@@ -56,7 +56,7 @@ def no_default() -> None:
 
 
 def a_bad_version() -> None:
-    class Wrong(View[Zone], version="2"):  # type: ignore[arg-type]
+    class Wrong(View[Zone], version="2"):
         @on
         def drained(self, event: Battery, about: About) -> None: ...
 
