@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import About, Fleet, InUse, Row, View, on
+from holdfast import About, DiskFull, Fleet, InUse, Row, View, on
 from holdfast.engine.urls import open_engine
-from holdfast.runtime.viewing import running
+from holdfast.runtime.viewing import folding, running
+from holdfast.runtime.viewing.rowfile import RowFile
 from holdfast.runtime.viewing.running import Runner
 from tests.view.test_folding import caught_up, send, stream
 from tests.view.zones import Battery, Drone, ZoneLoad, expected, fleet
@@ -196,3 +198,40 @@ def test_killed_views_neither_lose_nor_double(
             process.terminate()
             output, _ = process.communicate(timeout=30)
         assert output.endswith("view ZoneLoad is folded no more\n")
+
+
+def test_trouble_doubles_nothing_and_a_rebuild_switches_when_it_has_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "INPUTS_PER_TURN", 10)
+    monkeypatch.setattr(folding, "INPUTS_PER_COMMIT", 10)
+    sent = stream(random.Random(7), 100)
+    commit = RowFile.commit
+    full = [True]
+
+    def refuse(file: RowFile, *given: Any) -> None:
+        if full:
+            raise DiskFull("no space")
+        commit(file, *given)
+
+    monkeypatch.setattr(RowFile, "commit", refuse)
+    with Fleet("zones", agents=[Drone]).open(f"sqlite:{tmp_path / 'data'}") as live:
+        for key, event in sent:
+            live.send(Drone, key, event)
+        live.settle()
+        runner = Runner(live.engine, ZoneLoad, tmp_path / "data" / "views")
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                runner.tick()
+        full.clear()
+        while runner.tick():
+            pass
+        assert live.view(ZoneLoad).rows() == expected(sent)
+        live.view(ZoneLoad).rebuild()
+        serving = tmp_path / "data" / "views" / "ZoneLoad" / "serving"
+        while runner.tick():
+            assert serving.read_text() == "1"
+            assert live.view(ZoneLoad).rows() == expected(sent)
+        assert serving.read_text() == "2"
+        assert live.view(ZoneLoad).rows() == expected(sent)
+        runner.close()
