@@ -43,12 +43,14 @@ from holdfast.model.fates import (
 )
 from holdfast.model.handlers import on
 from holdfast.model.marks import Length, Width
+from holdfast.model.view import About, Row, View
 from holdfast.runtime.fleet import Fleet
 from holdfast.runtime.live import Live
 from holdfast.runtime.reading import IssuedAction
 from holdfast.runtime.sending import Receipt
 
 __all__ = [
+    "About",
     "AccessDenied",
     "Action",
     "ActionAcknowledged",
@@ -82,6 +84,7 @@ __all__ = [
     "OutdatedCode",
     "Receipt",
     "Rescaling",
+    "Row",
     "SchemaError",
     "TheirBug",
     "TimedOut",
@@ -90,6 +93,7 @@ __all__ = [
     "TryAgain",
     "Unreachable",
     "UsageError",
+    "View",
     "Width",
     "WrongFleet",
     "YourBug",

@@ -70,6 +70,8 @@ FIXED = {
     "size of a query, bytes": "SQL_BYTES_MAX",
     "tables that one query names": "TABLES_PER_QUERY_MAX",
     "expressions inside each other in a query": "NESTED_MAX",
+    "rows of one view": "ROWS_PER_VIEW_MAX",
+    "size of one row of a view, bytes": "ROW_BYTES_MAX",
     "partitions, apart from retired ones": "PARTITIONS_MAX",
     "characters of a snapshot's name": "NAME_LENGTH_MAX",
     "time a snapshot may take, seconds": "CREATE_SECONDS_MAX",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -88,7 +89,7 @@ def test_too_many_who_wait_are_refused(
 
 def test_a_bad_request_spoils_no_other_of_its_convoy(yard: Served) -> None:
     def post(*rows: object) -> Post:
-        return Post(json.dumps(rows).encode(), "application/json", {}, "somebody")
+        return Post(json.dumps(rows).encode(), "application/json", {}, "somebody", time.monotonic())
 
     with connect_untyped(yard.url) as live:
         taker = Taker(live, Bounds())
@@ -96,7 +97,7 @@ def test_a_bad_request_spoils_no_other_of_its_convoy(yard: Served) -> None:
             [
                 post(event("convoy", "Counted", {"number": 1}, source="convoy", seq=1)),
                 post(event("convoy", "Nothing", {}, source="convoy", seq=2)),
-                Post(b"{", "application/json", {}, "somebody"),
+                Post(b"{", "application/json", {}, "somebody", time.monotonic()),
                 post(event("convoy", "Counted", {"number": 3}, source="convoy", seq=3)),
                 post(event("convoy", "Counted", {"number": 1}, source="convoy", seq=1)),
                 post(event("a/b", source="convoy", seq=4)),

@@ -6,8 +6,8 @@ from types import ModuleType
 import pytest
 
 API = """
-    Action ActionAcknowledged ActionExpired ActionFailed Agent CallFailed Context Event Fleet
-    GroundStop GroundStopLifted IssuedAction Length Live Receipt Width call on
+    About Action ActionAcknowledged ActionExpired ActionFailed Agent CallFailed Context Event Fleet
+    GroundStop GroundStopLifted IssuedAction Length Live Receipt Row View Width call on
 """
 ERRORS = """
     HoldfastError

@@ -70,6 +70,7 @@ COMMANDS = {
     "export": Entry(
         "holdfast.cli.exporting:export", "Copy events, states or actions to files or a database."
     ),
+    "view": Entry("holdfast.cli.viewing:view", "Show, list, rebuild and run views."),
     "snapshot": Entry(
         "holdfast.cli.snapshots:snapshot", "Make, list, verify and restore snapshots."
     ),

@@ -81,6 +81,7 @@ from holdfast.runtime.sourcing.starting import SourceOptions
 )
 @click.option("--mqtt", metavar="URL", help="Bridge to an MQTT broker, mqtt://host:port.")
 @click.option("--mqtt-table", metavar="FILE", help="Its table of topics, as for `bridge`.")
+@click.option("--views", metavar="PATH", help="Where views are kept; beside the data unless given.")
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option(
     "--log-format",
@@ -104,6 +105,7 @@ def run(
     source_brokers: str | None,
     mqtt: str | None,
     mqtt_table: str | None,
+    views: str | None,
     pin: bool,
     log_format: str | None,
 ) -> None:
@@ -134,7 +136,10 @@ def run(
     gateway.check()
     beside = (SourceOptions(sources, source_brokers), BridgeOptions(mqtt, mqtt_table))
     serving = partial(gateway.beside, hidden(url), fleet, snapshots)
-    _supervise(fleet, url, workers, partitions, memory_max, archive, helpers, beside, pin, serving)
+    folding = Helper("views", "holdfast.runtime.viewing.process", [fleet, hidden(url), views or ""])
+    _supervise(
+        fleet, url, workers, partitions, memory_max, archive, helpers, beside, pin, serving, folding
+    )
 
 
 def _store(url: str, snapshots: str | None, archive: str | None) -> str | None:
@@ -167,12 +172,14 @@ def _supervise(
     beside: tuple[SourceOptions, BridgeOptions],
     pin: bool,
     gateway: Callable[[], tuple[list[Helper], str]],
+    views: Helper,
 ) -> None:
     """1 load, 2 hold the directory, 3 check that code, data and archive fit, 4 supervise."""
     fleet = load_fleet(reference)
     logs.fleet_is(fleet.name)
     covert = hidden(url)
     helpers = [*helpers, *(helper for each in beside for helper in each.helpers(fleet, covert))]
+    helpers += [views] if fleet.views else []
     engine = open_engine(url, fleet.name, create_partitions=partitions or workers)
     try:
         if isinstance(engine, SqliteEngine):

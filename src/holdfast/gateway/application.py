@@ -29,6 +29,7 @@ from holdfast.gateway.remote import RemoteRoutes
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.streaming import Hub
 from holdfast.gateway.tokens import Tokens
+from holdfast.gateway.views import ViewRoutes
 from holdfast.runtime.untyped import UntypedLive
 
 
@@ -50,6 +51,7 @@ class Gateway:
                 *FollowRoutes(Feeds(live), self.hub, self.crews, bounds).routes(),
                 *ActionRoutes(live, reader, self.crews, bodies).routes(),
                 *self._queries.routes(),
+                *ViewRoutes(live, self.crews, bounds).routes(),
                 *RemoteRoutes(live, self.crews, bodies, bounds).routes(),
             ],
             middleware=[

@@ -74,6 +74,11 @@ class Operation(NamedTuple):
 _AGENT = Parameter("agent", _TEXT, "A class of agents.", "path")
 _KEY = Parameter("key", KEY, "The key of one agent.", "path")
 _ID = Parameter("id", _TEXT, "As a list gives it.", "path")
+_VIEW = Parameter("view", _TEXT, "A view.", "path")
+_RECEIVED = Parameter("after", _TEXT, "A receipt: what is read has those events in it.")
+_PATIENCE = Parameter(
+    "timeout", {"type": "number", "minimum": 0, "maximum": 60}, "Seconds to wait for that."
+)
 _PAGE = Parameter("most", _MOST, "Rows at the most.")
 _AFTER = Parameter("after", _TEXT, "The cursor of a page; what follows it.")
 _DOOR = {
@@ -242,6 +247,32 @@ OPERATIONS = (
         Answer("It is durable.", _RECEIPT),
         {**_FOUND, 422: "It was redriven before."},
         (_ID,),
+    ),
+    Operation(
+        "views",
+        "GET",
+        "/views",
+        "The views of the fleet, and how each does.",
+        Answer("Views.", {"views": _LIST}),
+        _READ,
+    ),
+    Operation(
+        "rows",
+        "GET",
+        "/views/{view}",
+        "The rows of a view, by key.",
+        Answer("A page of rows.", {"rows": _LIST, "next": {"type": ["string", "null"]}}),
+        {**_FOUND, 422: "A receipt.", 409: "The view has stopped."},
+        (_VIEW, Parameter("from", _TEXT, "The first key."), _PAGE, _RECEIVED, _PATIENCE),
+    ),
+    Operation(
+        "row",
+        "GET",
+        "/views/{view}/{key}",
+        "One row of a view.",
+        Answer("The row.", {"key": KEY, "row": {"type": "object"}}),
+        {**_FOUND, 422: "A key or receipt.", 409: "The view has stopped."},
+        (_VIEW, _KEY, _RECEIVED, _PATIENCE),
     ),
     Operation(
         "partitions",

@@ -60,13 +60,7 @@ class AgentMeta(HoldfastMeta):
     def _check_defaults(
         metacls, body: Body, types: Mapping[str, object], bases: tuple[type, ...]
     ) -> None:
-        for name, kind in types.items():
-            check_not_shared(body, name)
-            if not has_default(body, name):
-                raise body.place(name).error(
-                    f"{body.class_name}.{name} has no default: every state field needs one, as in "
-                    f"`{name}: {type_name(kind)} = {_example(kind)}`"
-                )
+        check_all_default(body, types, "state field")
 
     @classmethod
     def _check_methods(metacls, body: Body) -> None:
@@ -103,6 +97,17 @@ class AgentMeta(HoldfastMeta):
 
             check_fields(cls, body)  # type: ignore[arg-type]
             check_compiles(cls, final=False)  # type: ignore[arg-type]
+
+
+def check_all_default(body: Body, types: Mapping[str, object], noun: str) -> None:
+    """Of a class whose instances come into being by themselves."""
+    for name, kind in types.items():
+        check_not_shared(body, name)
+        if not has_default(body, name):
+            raise body.place(name).error(
+                f"{body.class_name}.{name} has no default: every {noun} needs one, as in "
+                f"`{name}: {type_name(kind)} = {_example(kind)}`"
+            )
 
 
 _DEFAULTS: dict[str, object] = {

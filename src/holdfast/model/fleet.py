@@ -6,6 +6,7 @@ and run is in `runtime`; `Fleet`, which users write, derives from `FleetModel`.
 
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import TypeAlias
 
 from holdfast.errors import DefinitionError
 from holdfast.model.agent import Agent
@@ -15,6 +16,9 @@ from holdfast.model.keys import is_key, shortened, why_not_a_name
 from holdfast.model.references import calls_in, references
 from holdfast.model.schema import Schema
 from holdfast.model.undoing import result_of, undo_of
+from holdfast.model.view import AnyView, View, check_view
+
+_Class: TypeAlias = type[Agent] | type[Event] | type[Action] | type[AnyView]
 
 
 class FleetModel:
@@ -29,6 +33,7 @@ class FleetModel:
         events: Iterable[type[Event]] = (),
         actions: Iterable[type[Action]] = (),
         calls: Iterable[CallFunction] = (),
+        views: Iterable[type[AnyView]] = (),
     ) -> None:
         if not is_key(name):
             raise DefinitionError(
@@ -39,6 +44,7 @@ class FleetModel:
         self.events: dict[str, type[Event]] = {}
         self.actions: dict[str, type[Action]] = {}
         self.calls: dict[str, CallFunction] = {}
+        self.views: dict[str, type[AnyView]] = {}
         for agent in agents:
             self._add_agent(agent)
         if not self.agents:
@@ -52,6 +58,8 @@ class FleetModel:
         for agent in self.agents.values():
             for mentioned in mentioned_by(agent):
                 self.adopt(mentioned)
+        for view in views:
+            self._add_view(view)
         self._adopt_undos()
         self.adopt(CallFailed)
         for function in (*calls, *called_by(self.agents.values())):
@@ -125,6 +133,16 @@ class FleetModel:
         self._check_free(agent)
         self.agents[agent.__name__] = agent
 
+    def _add_view(self, view: type[AnyView]) -> None:
+        self._check_is(view, View, "views")
+        taken = check_view(view).__holdfast__
+        if taken.name in self.views:
+            raise DefinitionError(f"fleet {self.name} has two views {taken.name}: rename one")
+        self._check_free(view)
+        self.views[taken.name] = view
+        for cls in taken.classes().values():
+            self.adopt(cls)
+
     def _check_is(self, cls: type, base: type, argument: str) -> None:
         if not (isinstance(cls, type) and issubclass(cls, base)) or cls is base:
             raise DefinitionError(
@@ -132,10 +150,10 @@ class FleetModel:
                 f"from {base.__name__}"
             )
 
-    def _check_free(self, cls: type[Agent] | type[Event] | type[Action]) -> None:
+    def _check_free(self, cls: _Class) -> None:
         name = cls.__name__
-        for classes in (self.agents, self.events, self.actions):
-            other = classes.get(name)
+        for classes in (self.agents, self.events, self.actions, self.views):
+            other: _Class | None = classes.get(name)
             if other is not None and other is not cls:
                 raise DefinitionError(_same_name(self.name, cls, other))
 
@@ -160,8 +178,8 @@ def called_by(agents: Iterable[type[Agent]]) -> list[CallFunction]:
 
 def _same_name(
     fleet: str,
-    cls: type[Agent] | type[Event] | type[Action],
-    other: type[Agent] | type[Event] | type[Action],
+    cls: _Class,
+    other: _Class,
 ) -> str:
     here, there = cls.__holdfast__.place, other.__holdfast__.place
     message = (

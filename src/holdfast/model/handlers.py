@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Never, TypeAlias, TypeVar, overload
 
 from holdfast.model.annotations import Place
 from holdfast.model.definition import HANDLER_NOTE
-from holdfast.model.event import Event
+from holdfast.model.event import Action, Event
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent
     from holdfast.model.context import Context
+    from holdfast.model.view import About
 
 HandlerFunction: TypeAlias = "Callable[[Agent, Event, Context], None]"
 Guard: TypeAlias = "Callable[[Agent, Event], bool]"
-_H = TypeVar("_H", bound="Callable[[Never, Never, Context], None]")
+_H = TypeVar(
+    "_H", bound="Callable[[Never, Never, Context], None] | Callable[[Never, Never, About], None]"
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Note:
 
 @overload
 def on(
-    *events: type[Event],
+    *events: type[Event] | type[Action],
     mode: Enum | Iterable[Enum] | None = None,
     when: Callable[..., bool] | None = None,
     idempotent: bool = False,
@@ -49,7 +52,8 @@ def on(handler: _H, /) -> _H: ...
 def on(
     *given: object, mode: object = None, when: object = None, idempotent: object = False
 ) -> object:
-    """Mark a method of an agent as the handler of the event its parameter is annotated with.
+    """Mark a method of an agent as the handler of the event its parameter is annotated with;
+    or of a view, as that of an event or action.
 
     `@on(Position)` names the event instead, `mode=` limits it to one or several modes, and `when=`
     to the cases in which a function of state and event says so. `idempotent=True` claims that the

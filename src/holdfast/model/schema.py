@@ -19,7 +19,7 @@ from holdfast.model.keys import shortened
 from holdfast.model.types import TypeTree, accepts, canonical, rebuild
 from holdfast.model.values import named, positional
 
-Kind: TypeAlias = Literal["event", "action", "state"]
+Kind: TypeAlias = Literal["event", "action", "state", "row"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Upcast: TypeAlias = Callable[[dict[str, object]], dict[str, object]]
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum
 from types import FunctionType, UnionType
-from typing import Union, get_args, get_origin
+from typing import NamedTuple, Union, cast, get_args, get_origin
 
 from holdfast.model.annotations import Body, Place
 from holdfast.model.event import Event
@@ -18,7 +18,20 @@ from holdfast.model.handlers import Guard, Handler, Note, is_handler, notes_of
 from holdfast.model.keys import shortened
 
 
-def collect(body: Body, bases: tuple[type, ...]) -> tuple[Handler, ...]:
+class Takes(NamedTuple):
+    """What the handlers of a kind of class look like."""
+
+    article: str
+    owner: str  # what such a class is derived from
+    third: str  # the name of the last parameter, in messages
+    noun: str
+    kinds: tuple[type, ...]
+
+
+AGENT = Takes("an", "Agent", "ctx", "an event", (Event,))
+
+
+def collect(body: Body, bases: tuple[type, ...], takes: Takes = AGENT) -> tuple[Handler, ...]:
     """The handlers of a class: its own in the order written, then those it inherits."""
     for name, earlier in body.replaced.items():
         if is_handler(earlier):
@@ -26,13 +39,13 @@ def collect(body: Body, bases: tuple[type, ...]) -> tuple[Handler, ...]:
                 f"{body.class_name}.{name} is defined twice, and the first would be forgotten: "
                 f"rename one of them"
             )
-    own = [_handler(body, name, value) for name, value in body.items() if is_handler(value)]
+    own = [_handler(body, name, value, takes) for name, value in body.items() if is_handler(value)]
     names = {each.name for each in own}
     inherited: list[Handler] = []
     for base in bases:
         definition = getattr(base, "__holdfast__", None)
         if definition is None:
-            _refuse_handlers_outside(body, base)
+            _refuse_handlers_outside(body, base, takes)
         for each in getattr(definition, "handlers", ()):
             if each.name not in names:
                 names.add(each.name)
@@ -50,21 +63,21 @@ def _check_not_covered(body: Body, above: Handler) -> None:
         )
 
 
-def _refuse_handlers_outside(body: Body, base: type) -> None:
+def _refuse_handlers_outside(body: Body, base: type, takes: Takes) -> None:
     for cls in base.__mro__:
         for name, value in vars(cls).items():
             if is_handler(value):
                 raise body.place().error(
-                    f"{cls.__name__}.{name} is a handler, but {cls.__name__} is not an Agent: "
-                    f"derive it from Agent"
+                    f"{cls.__name__}.{name} is a handler, but {cls.__name__} is not "
+                    f"{takes.article} {takes.owner}: derive it from {takes.owner}"
                 )
 
 
-def _handler(body: Body, name: str, value: object) -> Handler:
+def _handler(body: Body, name: str, value: object, takes: Takes) -> Handler:
     what, place = f"{body.class_name}.{name}", body.place(name)
     if isinstance(value, (staticmethod, classmethod)) or not callable(value):
-        raise place.error(f"{what} has to be a plain method: `def {name}(self, event, ctx)`")
-    function = _checked_function(value, what, place)
+        raise place.error(f"{what} has to be a plain method: `{_shape(name, takes)}`")
+    function = _checked_function(value, what, place, takes)
     notes = notes_of(value)
     if len(notes) > 1:
         raise place.error(
@@ -74,7 +87,7 @@ def _handler(body: Body, name: str, value: object) -> Handler:
         body.class_name,
         name,
         value,
-        _events(body, function, notes[0], what, place),
+        _events(body, function, notes[0], what, place, takes),
         _modes(notes[0].mode, what, place),
         _guard(notes[0].when, what, place),
         place,
@@ -82,10 +95,16 @@ def _handler(body: Body, name: str, value: object) -> Handler:
     )
 
 
-def _checked_function(value: Callable[..., object], what: str, place: Place) -> FunctionType:
+def _shape(name: str, takes: Takes) -> str:
+    return f"def {name}(self, event, {takes.third})"
+
+
+def _checked_function(
+    value: Callable[..., object], what: str, place: Place, takes: Takes
+) -> FunctionType:
     function = inspect.unwrap(value)
     if not isinstance(function, FunctionType):
-        raise place.error(f"{what} has to be a plain method with (self, event, ctx)")
+        raise place.error(f"{what} has to be a plain method with (self, event, {takes.third})")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise place.error(
             f"{what} is async: handlers do not wait. Write `def`, and get slow work done by an "
@@ -100,13 +119,13 @@ def _checked_function(value: Callable[..., object], what: str, place: Place) -> 
     if len(shape) != 3 or any(each.kind not in plain for each in shape):
         raise place.error(
             f"{what} takes ({', '.join(str(each) for each in shape)}): a handler takes exactly "
-            f"(self, event, ctx)"
+            f"(self, event, {takes.third})"
         )
     return function
 
 
 def _events(
-    body: Body, function: FunctionType, note: Note, what: str, place: Place
+    body: Body, function: FunctionType, note: Note, what: str, place: Place, takes: Takes
 ) -> tuple[type[Event], ...]:
     found: tuple[object, ...] = note.events
     if not found:
@@ -123,12 +142,13 @@ def _events(
         found = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     events: list[type[Event]] = []
     for each in found:
-        if not (isinstance(each, type) and issubclass(each, Event)) or each is Event:
+        if not (isinstance(each, type) and issubclass(each, takes.kinds)) or each in takes.kinds:
+            bases = " or ".join(kind.__name__ for kind in takes.kinds)
             raise place.error(
-                f"{what} handles {_shown(each)}, which is not an event: name a class derived from "
-                f"Event"
+                f"{what} handles {_shown(each)}, which is not {takes.noun}: name a class derived "
+                f"from {bases}"
             )
-        events.append(each)
+        events.append(cast("type[Event]", each))  # or, of a view, of an action
     return tuple(dict.fromkeys(events))
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.engine.port import Engine
@@ -36,11 +38,13 @@ class Embedded:
         engine: Engine,
         archiver: Archiver | None = None,  # ours to stop from here on
         snapshots: str | None = None,
+        views: str | None = None,  # where they are kept
     ) -> None:
         self._engine = engine
         self._failure: BaseException | None = None
         self._stopping = False
         self._tellers: list[Callable[[], Iterable[Sample]]] = []
+        self.views: Path | None = None
         with ExitStack() as parts:
             if archiver is not None:
                 parts.callback(archiver.stop)
@@ -58,6 +62,8 @@ class Embedded:
             if snapshots is not None:
                 snapshotter = parts.enter_context(_snapshots(engine, snapshots))
                 self._tellers.append(partial(of_snapshotter, snapshotter))
+            if fleet.views:
+                self.views = parts.enter_context(_views(fleet, engine, views))
             self._tellers += [partial(of_worker, self._worker, PROGRAM), self._caller.samples]
             parts.callback(start_publishing(engine, self._parts_tell, at_once=False))
             self._parts = parts.pop_all()
@@ -93,6 +99,22 @@ class Embedded:
 
     def stop(self) -> None:
         self._parts.close()
+
+
+@contextmanager
+def _views(fleet: FleetModel, engine: Engine, folder: str | None) -> Iterator[Path]:
+    """The folder in which they are; of a fleet in memory one that is gone with it."""
+    from holdfast.runtime.viewing.running import Views
+    from holdfast.runtime.viewing.shelf import views_folder
+
+    with TemporaryDirectory(prefix="holdfast-views-") as temporary:
+        kept = engine.capabilities.survives_exit or folder is not None
+        place = views_folder(engine, folder) if kept else Path(temporary)
+        views = Views(engine, fleet.views.values(), place)
+        try:
+            yield place
+        finally:
+            views.stop()
 
 
 @contextmanager

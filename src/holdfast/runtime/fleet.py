@@ -27,13 +27,15 @@ class Fleet(FleetModel):
         snapshots: str | None = None,
         archive: str | None = None,
         archive_seconds: float = ARCHIVE_SECONDS,
+        views: str | None = None,
         faults: FaultPoints = no_faults,
     ) -> Live:
         """Hold the fleet's data and fold it on a background thread until closed.
 
         With `archive`, a store (`file:PATH` or `s3://bucket/prefix`), all events are copied there
         as they come: at most `archive_seconds` of them are lost with the disk. With `snapshots`,
-        a store too, the whole fleet is copied now and then.
+        a store too, the whole fleet is copied now and then. `views` is the folder of its views,
+        beside the data unless given.
         """
         from holdfast.runtime.archiving.running import start_archiving  # a worker needs none of it
 
@@ -44,19 +46,19 @@ class Fleet(FleetModel):
             if isinstance(engine, SqliteEngine):
                 engine.holder.acquire()
             archiver = start_archiving(engine, archive, archive_seconds)
-            embedded = Embedded(self, engine, archiver, snapshots)
+            embedded = Embedded(self, engine, archiver, snapshots, views)
             opened.callback(embedded.stop)
             live = Live(self, engine, embedded)
             opened.pop_all()
             return live
 
-    def connect(self, url: str = DEFAULT_URL) -> Live:
+    def connect(self, url: str = DEFAULT_URL, *, views: str | None = None) -> Live:
         """Send to and read a fleet that another process folds."""
         if url.startswith("memory:"):
             raise UsageError("memory: lives in one process only: use fleet.open, or sqlite:PATH")
         engine = open_engine(url, self.name)
         try:
-            return Live(self, engine)
+            return Live(self, engine, views=views)
         except BaseException:
             engine.close()
             raise

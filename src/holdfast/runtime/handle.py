@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import Rescaling, UsageError
@@ -29,6 +30,9 @@ from holdfast.stepping.commit import Fate
 from holdfast.stepping.grounding import Ground, read_ground
 from holdfast.stepping.inputs import control_frame
 from holdfast.stepping.overriding import override_command
+
+if TYPE_CHECKING:
+    from holdfast.runtime.viewing.reading import StoredView
 
 H = TypeVar("H", bound="Handle")
 
@@ -49,6 +53,7 @@ class Handle(Waiting):
         self._settling = Settling(engine, self._router)
         self._closed = False
         self._closing = threading.Lock()
+        self._views: dict[str, StoredView] = {}
 
     @property
     def engine(self) -> Engine:
@@ -119,6 +124,22 @@ class Handle(Waiting):
     def own_samples(self) -> Sequence[Sample]:
         """What this process tells of itself, if it folds."""
         return self._embedded.samples() if self._embedded is not None else ()
+
+    def views_folder(self, given: str | None = None) -> Path:
+        from holdfast.runtime.viewing.shelf import views_folder
+
+        embedded = None if self._embedded is None else self._embedded.views
+        return embedded or views_folder(self._engine, given)
+
+    def stored_view(self, name: str, folder: str | None = None) -> StoredView:
+        """A view by its name; opened once, closed with the handle."""
+        from holdfast.runtime.viewing.reading import StoredView
+
+        with self._closing:
+            if name not in self._views:
+                place = self.views_folder(folder)
+                self._views[name] = StoredView(self._engine, place, name)
+            return self._views[name]
 
     # Operating. Commands travel through the inbox, in order with the events.
 
@@ -257,6 +278,8 @@ class Handle(Waiting):
             if self._closed:
                 return
             self._closed = True
+            for view in self._views.values():
+                view.close()
             if self._embedded is not None:
                 self._embedded.stop()
             self._engine.close()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
+from holdfast.model import view as views
 from holdfast.model.agent import Agent
 from holdfast.model.event import Action, Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key, shortened
+from holdfast.model.view import View, check_view
 from holdfast.runtime.columns import need_numpy
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import Handle
@@ -25,8 +27,10 @@ from holdfast.runtime.world import REAL, World
 
 if TYPE_CHECKING:
     from holdfast.runtime.prepared import Keys
+    from holdfast.runtime.viewing.reading import ReadModel
 
 A = TypeVar("A", bound=Agent)
+R = TypeVar("R", bound=views.Row)
 # Spelled as the standard library's own stubs do it: `live.state(Drone, key).battery` type-checks
 # where the caller knows that the agent exists, and `is None` where it does not.
 MaybeNone: TypeAlias = Any
@@ -41,8 +45,10 @@ class Live(Handle):
         engine: Engine,
         embedded: Embedded | None = None,
         world: World = REAL,
+        views: str | None = None,
     ) -> None:
         self._fleet = fleet
+        self._views_at = views
         self._codebook, _ = agree(fleet, engine.catalog, states_in_use(engine))
         super().__init__(engine, self._object, embedded, world)
         self._sending = Sending(fleet, self._codebook, self._router)
@@ -176,6 +182,13 @@ class Live(Handle):
         """The inputs of one agent that retention has kept, in the order it took them."""
         check_key(key)
         return list(self._reading.history(self._sending.name_of(agent), key))
+
+    def view(self, view: type[View[R]]) -> ReadModel[R]:
+        """A view of this fleet, or one that is run apart, to read its rows."""
+        from holdfast.runtime.viewing.reading import ReadModel  # a worker needs none of it
+
+        check_view(view)
+        return ReadModel(view, self.stored_view(view.__holdfast__.name, self._views_at))
 
     # Operating.
 

@@ -9,16 +9,25 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.view import AnyView, View, ViewMeta, check_view
 from holdfast.runtime.fleet import Fleet
+
+
+def load_view(reference: str) -> type[AnyView]:
+    """`fleet.py:ZoneLoad` or `package.module:ZoneLoad`."""
+    place, _, name = reference.partition(":")
+    module = _module(place, "your View")
+    found = getattr(module, name, None)
+    if not isinstance(found, ViewMeta) or found is View:
+        views = [n for n, v in vars(module).items() if isinstance(v, ViewMeta) and v is not View]
+        there = f"there is {', '.join(views)}" if views else "there is none at top level"
+        raise UsageError(f"{reference} names no View: {there}; write {place}:NAME")
+    return check_view(found)
 
 
 def load_fleet(reference: str) -> Fleet:
     place, _, name = reference.partition(":")
-    module = (
-        module_from_file(Path(place), "your Fleet")
-        if place.endswith(".py")
-        else _from_module(place)
-    )
+    module = _module(place, "your Fleet")
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, Fleet):
@@ -36,6 +45,10 @@ def load_fleet(reference: str) -> Fleet:
             f"{place}: {len(fleets)} fleets at top level: name one as in {place}:fleet"
         )
     return next(iter(fleets.values()))
+
+
+def _module(place: str, defines: str) -> ModuleType:
+    return module_from_file(Path(place), defines) if place.endswith(".py") else _from_module(place)
 
 
 def module_from_file(path: Path, defines: str) -> ModuleType:

@@ -63,7 +63,7 @@ def test_a_restored_directory_is_refused(sink: Sink, kind: Kind, tmp_path: Path)
     put(here, kind, sink)
     shutil.rmtree(here)
     copy(tmp_path / "backup", here)
-    with pytest.raises(WrongFleet, match="ends at 1, before 3 in the target"):
+    with pytest.raises(WrongFleet, match="ends at 1, before 3"):
         put(here, kind, sink)
     fold(here, 7, 9, 11)  # goes on, past where the other history was
     with pytest.raises(WrongFleet, match="what stands before 3 in partition 0 is not the same"):

@@ -126,7 +126,7 @@ class Exporter:
     def _check(self, places: dict[int, Place]) -> None:
         """Refuse to go on with another history than the one whose rows the target has."""
         for number, place in places.items():
-            why = self._another(number, place)
+            why = another_history(self._engine, self._kind, number, place)
             if why:
                 raise WrongFleet(
                     f"the target has {self._kind} of another history of fleet "
@@ -134,22 +134,24 @@ class Exporter:
                     "target of its own, or --from beginning"
                 )
 
-    def _another(self, number: int, place: Place) -> str:
-        if number >= self._engine.catalog.layout.numbers.stop:
-            return f"partition {number} does not exist here"
-        view = self._engine.view(number)
-        if view.incarnation() != place.incarnation:
-            return f"partition {number} is another one of that number"
-        head = view.head()
-        end = head.actions_next if self._kind == "actions" else head.position
-        if place.position > end or place.fired > head.journal_next:
-            return f"partition {number} ends at {end:,}, before {place.position:,} in the target"
-        if stamp_before(view, self._kind, place.position) not in (None, place.stamp):
-            return f"what stands before {place.position:,} in partition {number} is not the same"
-        return ""
-
     def close(self) -> None:
         self._target.close()
+
+
+def another_history(engine: Engine, kind: Kind, number: int, place: Place) -> str:
+    """Why what was read up to a place cannot be what this engine has; "" if it can."""
+    if number >= engine.catalog.layout.numbers.stop:
+        return f"partition {number} does not exist here"
+    view = engine.view(number)
+    if view.incarnation() != place.incarnation:
+        return f"partition {number} is another one of that number"
+    head = view.head()
+    end = head.actions_next if kind == "actions" else head.position
+    if place.position > end or place.fired > head.journal_next:
+        return f"partition {number} ends at {end:,}, before {place.position:,}"
+    if stamp_before(view, kind, place.position) not in (None, place.stamp):
+        return f"what stands before {place.position:,} in partition {number} is not the same"
+    return ""
 
 
 def stamp_before(view: View, kind: Kind, position: int) -> float | None:

@@ -6,14 +6,14 @@ events of the inbox at that position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from holdfast.engine.port import View
 from holdfast.errors import DamagedData, GiveUp
 from holdfast.model.schema import Schema
-from holdfast.runtime.exporting.payloads import Payloads, json_text
+from holdfast.runtime.exporting.payloads import json_text
 from holdfast.runtime.exporting.target import Batch, Place
 from holdfast.stepping.commit import Head, Issued, Journalled
 from holdfast.stepping.frame import Frame
@@ -27,6 +27,14 @@ _RUNS_AT_ONCE = 256
 
 Columns: TypeAlias = dict[str, list[object]]
 R = TypeVar("R", Journalled, Issued)
+
+
+class Contents(Protocol):
+    """What becomes of payloads: JSON in an export (`Payloads`), objects in a view."""
+
+    def schema(self, schema_id: int) -> Schema: ...
+    def of_frame(self, frame: Frame) -> tuple[list[int], Sequence[object]]: ...
+    def one(self, schema_id: int, row: bytes) -> tuple[str, object]: ...
 
 
 class Gaps:
@@ -75,7 +83,7 @@ def batches(table: str, slices: Iterator[Slice]) -> Iterator[tuple[Batch, Place]
 
 
 def events(
-    view: View, place: Place, payloads: Payloads, gaps: Gaps, head: Head | None = None
+    view: View, place: Place, payloads: Contents, gaps: Gaps, head: Head | None = None
 ) -> Iterator[Slice]:
     """Up to a head, or to the present one."""
     head = head or view.head()
@@ -119,7 +127,7 @@ def frames(view: View, place: Place, end: int, gaps: Gaps) -> Iterator[StoredFra
             position = stored.first + stored.count
 
 
-def _inbox_columns(stored: StoredFrame, partition: int, payloads: Payloads) -> Columns:
+def _inbox_columns(stored: StoredFrame, partition: int, payloads: Contents) -> Columns:
     frame = Frame.decode(stored.frame)
     count = frame.count
     nothing: list[object] = [None] * count
@@ -160,7 +168,7 @@ def _senders(frame: Frame) -> list[object] | None:
 class Journal:
     """The timers and expiries behind a place, taken as far as they go before a position."""
 
-    def __init__(self, view: View, place: Place, end: int, payloads: Payloads, gaps: Gaps) -> None:
+    def __init__(self, view: View, place: Place, end: int, payloads: Contents, gaps: Gaps) -> None:
         self._partition = place.partition
         self._runs = runs(view.journal, "timers", place, place.fired, end, gaps)
         self._payloads = payloads
@@ -244,7 +252,7 @@ def actions(
     view: View,
     place: Place,
     fleet: str,
-    payloads: Payloads,
+    payloads: Contents,
     gaps: Gaps,
     head: Head | None = None,
 ) -> Iterator[Slice]:
@@ -259,7 +267,7 @@ def actions(
     yield Slice({}, 0, 0, after._replace(position=end))
 
 
-def _action_columns(run: Issued, place: Place, fleet: str, payloads: Payloads) -> Columns:
+def _action_columns(run: Issued, place: Place, fleet: str, payloads: Contents) -> Columns:
     frame = Frame.decode(run.frame)
     rows = list(issued_in(fleet, frame))
     now = [row.now for row in rows]

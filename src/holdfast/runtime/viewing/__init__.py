@@ -1,0 +1,1 @@
+"""Views at run time: where their rows are kept, who folds them, and how they are read."""
