@@ -10,7 +10,8 @@ from importlib.metadata import version
 from holdfast.gateway.cloudevents import BATCH, STRUCTURED
 from holdfast.gateway.envelopes import COLUMNS_JSON, COLUMNS_MSGPACK, JSON, MSGPACK, NDJSON
 from holdfast.gateway.jsonschema import Shape, shape_of_class
-from holdfast.gateway.operations import KEY, OPERATIONS, Operation
+from holdfast.gateway.operation import Operation
+from holdfast.gateway.operations import KEY, OPERATIONS
 from holdfast.gateway.problems import PROBLEM
 from holdfast.model.fates import MADE_HERE
 from holdfast.model.schema import Schema

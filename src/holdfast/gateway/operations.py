@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from holdfast.gateway.following import WAIT_SECONDS_MAX
 from holdfast.gateway.jsonschema import Shape
+from holdfast.gateway.operation import Answer, Operation, Parameter, list_of
 from holdfast.gateway.settings import Bounds
 from holdfast.gateway.streaming import EVENT_STREAM
 
@@ -14,61 +12,6 @@ KEY: Shape = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 _TEXT: Shape = {"type": "string"}
 _SECONDS: Shape = {"type": "number", "format": "double", "minimum": 0}
 _MOST: Shape = {"type": "integer", "minimum": 1, "maximum": Bounds().rows_per_page_max}
-
-
-def _component(name: str) -> Shape:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _list_of(name: str) -> Shape:
-    return {"type": "array", "items": _component(name)}
-
-
-class Parameter(NamedTuple):
-    name: str
-    schema: Shape
-    text: str
-    place: str = "query"
-
-    def shape(self) -> Shape:
-        return {
-            "name": self.name,
-            "in": self.place,
-            "required": self.place == "path",
-            "description": self.text,
-            "schema": self.schema,
-        }
-
-
-class Answer(NamedTuple):
-    text: str
-    properties: Mapping[str, Shape] = {}
-    media: str = "application/json"
-    also: str | None = None  # another media type
-    component: str = ""  # instead of properties
-
-    def shape(self) -> Shape:
-        schema: Shape = {"type": "object", "properties": dict(self.properties)}
-        schema["required"] = list(self.properties)
-        if self.component:
-            schema = _component(self.component)
-        content: Shape = {
-            self.media: {"schema": schema if self.media.endswith("json") else {"type": "string"}}
-        }
-        if self.also is not None:
-            content[self.also] = {"schema": {"type": "string"}}
-        return {"description": self.text, "content": content}
-
-
-class Operation(NamedTuple):
-    name: str
-    method: str
-    path: str
-    summary: str
-    answer: Answer
-    refusals: Mapping[int, str]
-    parameters: tuple[Parameter, ...] = ()
-    body: str = ""  # which of the bodies that are taken
 
 
 _AGENT = Parameter("agent", _TEXT, "A class of agents.", "path")
@@ -188,7 +131,7 @@ OPERATIONS = (
         "/agents/{agent}",
         "The states of a class, by key.",
         Answer(
-            "A page of states.", {"agents": _list_of("Agent"), "next": {"type": ["string", "null"]}}
+            "A page of states.", {"agents": list_of("Agent"), "next": {"type": ["string", "null"]}}
         ),
         _FOUND,
         (_AGENT, Parameter("from", _TEXT, "The first key."), _PAGE),
@@ -287,7 +230,7 @@ OPERATIONS = (
         "GET",
         "/actions",
         "Actions behind a cursor: a page, or Server-Sent Events, or a WebSocket.",
-        Answer("A page.", {"actions": _list_of("Action"), "cursor": _TEXT}, also=EVENT_STREAM),
+        Answer("A page.", {"actions": list_of("Action"), "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
         _FEED,
     ),
@@ -296,7 +239,7 @@ OPERATIONS = (
         "GET",
         "/changes",
         "States that changed, behind a cursor: a page, or Server-Sent Events, or a WebSocket.",
-        Answer("A page.", {"changes": _list_of("Change"), "cursor": _TEXT}, also=EVENT_STREAM),
+        Answer("A page.", {"changes": list_of("Change"), "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
         _FEED,
     ),
