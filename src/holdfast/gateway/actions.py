@@ -16,7 +16,7 @@ from holdfast.errors import Missing, UsageError
 from holdfast.gateway.asked import Asked
 from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
-from holdfast.gateway.endpoints import Values, json_response, route
+from holdfast.gateway.endpoints import Values, json_response, route, route_by_method
 from holdfast.gateway.envelopes import JSON, decoded
 from holdfast.gateway.guarding import require
 from holdfast.gateway.problems import Problem
@@ -64,8 +64,13 @@ class ActionRoutes:
             route("/agents/{agent}/{key}/override", "POST", Role.ADMIN, self._override),
             route("/agents/{agent}/{key}/pause", "POST", Role.ADMIN, self._pause),
             route("/agents/{agent}/{key}/resume", "POST", Role.ADMIN, self._resume),
-            route("/ground-stop", "GET", Role.READ, self._grounded),
-            route("/ground-stop", "POST", Role.ADMIN, self._ground_stop),
+            route_by_method(
+                "/ground-stop",
+                {
+                    "GET": (Role.READ, self._grounded),
+                    "POST": (Role.ADMIN, self._ground_stop),
+                },
+            ),
             route("/ground-stop/lift", "POST", Role.ADMIN, self._lift),
         ]
 

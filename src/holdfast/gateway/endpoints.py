@@ -27,6 +27,17 @@ def route(path: str, method: str, role: Role, endpoint: Endpoint) -> Route:
     return Route(path, guarded, methods=[method], name=endpoint.__name__.strip("_"))
 
 
+def route_by_method(path: str, endpoints: Mapping[str, tuple[Role, Endpoint]]) -> Route:
+    """One path, so that who asks with another method is told all that there are."""
+
+    async def guarded(request: Request) -> Response:
+        role, endpoint = endpoints["GET" if request.method == "HEAD" else request.method]
+        require(request.scope, role)
+        return await endpoint(request)
+
+    return Route(path, guarded, methods=list(endpoints), name=path.strip("/"))
+
+
 def json_response(values: object, headers: Mapping[str, str] | None = None) -> Response:
     return Response(json_text(values), headers=dict(headers or {}), media_type="application/json")
 

@@ -43,12 +43,12 @@ class FollowRoutes:
         return [
             route("/actions", "GET", Role.READ, self._actions),
             route("/changes", "GET", Role.READ, self._changes),
-            WebSocketRoute("/actions", partial(self._follow, self._action_feed)),
-            WebSocketRoute("/changes", partial(self._follow, self._change_feed)),
+            WebSocketRoute("/actions", partial(self._follow, self._action_feed, ("pending",))),
+            WebSocketRoute("/changes", partial(self._follow, self._change_feed, ())),
         ]
 
     async def _actions(self, request: Request) -> Response:
-        return await self._page_or_stream(request, self._action_feed, "action")
+        return await self._page_or_stream(request, self._action_feed, "action", "pending")
 
     async def _changes(self, request: Request) -> Response:
         return await self._page_or_stream(request, self._change_feed, "change")
@@ -59,8 +59,10 @@ class FollowRoutes:
     def _change_feed(self, asked: Asked) -> Feed:
         return partial(self._feeds.changes, *_filter(asked))
 
-    async def _page_or_stream(self, request: Request, choose: Choose, noun: str) -> Response:
-        asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key", "pending"))
+    async def _page_or_stream(
+        self, request: Request, choose: Choose, noun: str, *more: str
+    ) -> Response:
+        asked = Asked(request.query_params, ("after", "most", "wait", "agent", "key", *more))
         feed, cursor = choose(asked), asked.text("after")
         if EVENT_STREAM in request.headers.get("accept", ""):
             cursor = request.headers.get("last-event-id", cursor)
@@ -79,10 +81,10 @@ class FollowRoutes:
             raise Problem(401, "Unauthorized", "the token is no longer good: come with another")
         return json_response({f"{noun}s": page.rows, "cursor": page.cursor})
 
-    async def _follow(self, choose: Choose, socket: WebSocket) -> None:
+    async def _follow(self, choose: Choose, more: tuple[str, ...], socket: WebSocket) -> None:
         try:
             require(socket.scope, Role.READ)
-            asked = Asked(socket.query_params, ("after", "agent", "key", "pending"))
+            asked = Asked(socket.query_params, ("after", "agent", "key", *more))
             feed, cursor = choose(asked), asked.text("after")
             await self._crews.reads.run(feed, cursor, 1)
             self._hub.enter()

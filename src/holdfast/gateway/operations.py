@@ -57,9 +57,9 @@ _FEED = (
     ),
     Parameter("agent", _TEXT, "Only of this class."),
     Parameter("key", KEY, "Only of this agent; with agent."),
-    Parameter("pending", {"type": "boolean"}, "Only actions that are to be carried out now."),
     Parameter("Last-Event-ID", _TEXT, "The cursor, of a stream that goes on.", "header"),
 )
+_PENDING = Parameter("pending", {"type": "boolean"}, "Only those that are to be carried out now.")
 _SETTLED: dict[str, Shape] = {"settled": {"type": "integer"}, "refused": {"type": "object"}}
 _STANDS = {409: "Something else stands: the detail says what."}
 _GROUNDED: dict[str, Shape] = {"in_force": {"type": "boolean"}, "partitions": {"type": "object"}}
@@ -232,7 +232,7 @@ OPERATIONS = (
         "Actions behind a cursor: a page, or Server-Sent Events, or a WebSocket.",
         Answer("A page.", {"actions": list_of("Action"), "cursor": _TEXT}, also=EVENT_STREAM),
         {**_READ, 422: "The cursor."},
-        _FEED,
+        (*_FEED, _PENDING),
     ),
     Operation(
         "changes",
