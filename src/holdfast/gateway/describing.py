@@ -240,7 +240,9 @@ def _cloud_event(events: list[str]) -> Shape:
             "type": _some(events),
             "subject": {"type": "string", "description": "AGENT/KEY"},
             "time": _or_null({"type": "string", "format": "date-time"}),
-            "sequence": _or_null({"type": ["string", "integer"], "pattern": "^[0-9]+$"}),
+            "sequence": _or_null(
+                {"anyOf": [{"type": "string", "pattern": "^[0-9]+$"}, {"type": "integer"}]}
+            ),
             "data": _OPEN,
         },
         "required": ["specversion", "id", "source", "type", "subject"],

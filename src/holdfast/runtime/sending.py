@@ -306,7 +306,6 @@ class Sending(Courier[Row]):
             self.check_event(event)
 
     def check_event(self, event: type[Event]) -> None:
-        check_sendable(event.__name__)
         if self._fleet.events.get(event.__name__) is not event:
             known = ", ".join(sorted(self._fleet.events.keys() - MADE_HERE))
             raise UsageError(f"no agent of this fleet handles {event.__name__}: it has {known}")

@@ -309,17 +309,25 @@ type AgentDroneAgent string
 
 // CloudEvent defines model for CloudEvent.
 type CloudEvent struct {
-	Data        *map[string]interface{} `json:"data,omitempty"`
-	Id          string                  `json:"id"`
-	Sequence    *string                 `json:"sequence,omitempty"`
-	Source      string                  `json:"source"`
-	Specversion CloudEventSpecversion   `json:"specversion"`
+	Data     *map[string]interface{} `json:"data,omitempty"`
+	Id       string                  `json:"id"`
+	Sequence *struct {
+		union json.RawMessage
+	} `json:"sequence,omitempty"`
+	Source      string                `json:"source"`
+	Specversion CloudEventSpecversion `json:"specversion"`
 
 	// Subject AGENT/KEY
 	Subject string         `json:"subject"`
 	Time    *time.Time     `json:"time,omitempty"`
 	Type    CloudEventType `json:"type"`
 }
+
+// CloudEventSequence0 defines model for CloudEvent.Sequence.0.
+type CloudEventSequence0 = string
+
+// CloudEventSequence1 defines model for CloudEvent.Sequence.1.
+type CloudEventSequence1 = int
 
 // CloudEventSpecversion defines model for CloudEvent.Specversion.
 type CloudEventSpecversion string
@@ -443,6 +451,9 @@ type ActionsParams struct {
 
 	// Key Only of this agent; with agent.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Pending Only those that are to be carried out now.
+	Pending *bool `form:"pending,omitempty" json:"pending,omitempty"`
 
 	// LastEventID The cursor, of a stream that goes on.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
@@ -1121,6 +1132,18 @@ func NewActionsRequest(server string, params *ActionsParams) (*http.Request, err
 		if params.Key != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Pending != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pending", *params.Pending, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
