@@ -23,7 +23,7 @@ from holdfast.runtime.metering.samples import Sample
 from holdfast.runtime.reading import ACTIONS_PER_PAGE, ActionPage, DeadLetter, Instance, PausedAgent
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import Receipt
-from holdfast.runtime.settling import Settling, check_by, check_why, refusal
+from holdfast.runtime.settling import Settling, Told, check_by, check_why, refusal
 from holdfast.runtime.waiting import SEND_SECONDS, Waiting
 from holdfast.runtime.world import REAL, World
 from holdfast.stepping.commit import Fate
@@ -195,6 +195,13 @@ class Handle(Waiting):
     ) -> dict[str, str]:
         """Actions have come to whoever carries them out; that is no promise that he will."""
         return self._settle("deliver", action_id, check_by(by), "", timeout)
+
+    def record(self, told: Sequence[Told], *, timeout: float = SEND_SECONDS) -> None:
+        """What many have said of actions, each in its own name; returns when it is durable.
+
+        The fold decides when it comes to it: whoever has to know asks `action`.
+        """
+        self._settling.append_all(told, timeout)
 
     def _settle(
         self, verb: str, wanted: str | Sequence[str], by: str, why: str, timeout: float

@@ -4,6 +4,7 @@ actions out and of operators, each a row in the inbox of the partition concerned
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from holdfast.engine.port import Engine, Parcel
 from holdfast.errors import UsageError
@@ -38,6 +39,15 @@ def check_by(by: str | None) -> str:
     return by or ""
 
 
+class Told(NamedTuple):
+    """What somebody says of an action: "acknowledge", "fail" or "deliver"."""
+
+    verb: str
+    id: str
+    by: str
+    why: str
+
+
 class Settling:
     def __init__(self, engine: Engine, router: Router) -> None:
         self._engine = engine
@@ -47,20 +57,23 @@ class Settling:
     def append(
         self, verb: str, ids: Sequence[str], by: str, why: str, timeout: float
     ) -> list[Receipt]:
+        return self.append_all([Told(verb, id, by, why) for id in ids], timeout)
+
+    def append_all(self, told: Sequence[Told], timeout: float) -> list[Receipt]:
         """One append for each partition that has some of them."""
-        if len(ids) > IDS_AT_ONCE_MAX:
+        if len(told) > IDS_AT_ONCE_MAX:
             raise UsageError(
-                f"{len(ids):,} ids at once, {IDS_AT_ONCE_MAX:,} is the most: give them in parts"
+                f"{len(told):,} ids at once, {IDS_AT_ONCE_MAX:,} is the most: give them in parts"
             )
-        names = [self._checked(id) for id in ids]
-        rows = list(zip(names, ids, strict=True))
+        names = [self._checked(each.id) for each in told]
+        rows = list(zip(names, told, strict=True))
         receipts = []
         for share in self._router.split([name.key for name in names]) if names else []:
             own = share.of(rows)
             frame = control_frame_of(
                 [name.agent for name, _ in own],
                 [name.key for name, _ in own],
-                [[verb, id, by, why] for _, id in own],
+                [list(each) for _, each in own],
             )
             parcel = Parcel(frame=frame, encoded=frame.encode(), external=False)
             taken = self._router.append(share.partition, parcel, timeout)

@@ -20,6 +20,7 @@ from holdfast.gateway.mqtt.keeping import Keeping
 from holdfast.gateway.mqtt.link import Came, Link
 from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
 from holdfast.gateway.mqtt.table import Table
+from holdfast.runtime.settling import IDS_AT_ONCE_MAX, Told
 from holdfast.runtime.untyped import UntypedLive
 
 MESSAGES_PER_BATCH = 65_536  # events in one send
@@ -58,6 +59,7 @@ class Bridge:
         self._appender = Appender(engine)
         self._rejects = Rejects(keeping.folder)
         name = broker.named(engine.catalog.fleet)
+        self._live = UntypedLive(engine)
         self._keeping = keeping
         self._filters = table.filters
         gone = [each for each in keeping.filters if each not in self._filters]
@@ -65,7 +67,7 @@ class Bridge:
         self.commander: Commander | None = None
         if table.actions:
             self.commander = Commander(
-                UntypedLive(engine),
+                self._live,
                 self.link,
                 table,
                 keeping,
@@ -92,6 +94,7 @@ class Bridge:
     def _store(self, came: list[Came]) -> bool:
         """False: we are told to stop first. The broker sends it again to whoever comes next."""
         rows: list[Row] = []
+        told: list[Told] = []
         rejected: list[Rejected] = []
         for each in came:
             for message in each.messages:
@@ -102,6 +105,8 @@ class Bridge:
                     continue
                 if row is None:
                     self.counts.ignored += 1
+                elif isinstance(row, Told):
+                    told.append(row)
                 else:
                     rows.append(row)
         batch = self._appender.batch(rows)
@@ -109,13 +114,25 @@ class Bridge:
             trouble = self._appender.advance(batch)
             if trouble is not None and not self._pauses(trouble):
                 return False
+        while not self._recorded(told):
+            if self._stopping():
+                return False
         rejected += [Rejected(each.row.of, each.reason) for each in batch.refused]
         while not self._written(rejected):
             if self._stopping():
                 return False
-        self.counts.taken += batch.taken
+        self.counts.taken += batch.taken + len(told)
         self.counts.repeats += batch.repeats
         self.counts.rejected += len(rejected)
+        return True
+
+    def _recorded(self, told: list[Told]) -> bool:
+        try:
+            for first in range(0, len(told), IDS_AT_ONCE_MAX):
+                self._live.record(told[first : first + IDS_AT_ONCE_MAX])
+        except TryAgain as trouble:
+            self._pauses(trouble)
+            return False
         return True
 
     def _written(self, rejected: list[Rejected]) -> bool:

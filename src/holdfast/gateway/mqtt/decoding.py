@@ -16,12 +16,15 @@ from holdfast.errors import UsageError
 from holdfast.gateway.mqtt.packets import Published
 from holdfast.gateway.mqtt.payloads import Values, format_of, values_of
 from holdfast.gateway.mqtt.table import Classes, EventRule, Table
-from holdfast.model.calls import CallFailed
+from holdfast.model.fates import MADE_HERE
 from holdfast.model.keys import check_key, shortened
 from holdfast.model.schema import Schema
+from holdfast.runtime.issued import name_of
+from holdfast.runtime.settling import Told, check_why
 from holdfast.runtime.sourcing.quick import Quick
 from holdfast.runtime.untyped import Names, suggestion
 
+ACK = "ack"  # the level of a topic
 REFRESH_SECONDS = 5.0  # how old the known classes may be when a message is refused because of them
 MQTT_TOPICS_KNOWN_MAX = 100_000
 SOURCE_LENGTH_MAX = 128  # of a source (runtime/sending.py)
@@ -58,8 +61,8 @@ class Decoder:
         self._targets: dict[str, Target] = {}
         self._renew()
 
-    def row(self, message: Published) -> Row | None:
-        """None for what is no event and no mistake either."""
+    def row(self, message: Published) -> Row | Told | None:
+        """An event, or what a device says of an action; None for what is neither, nor a mistake."""
         try:
             return self._row(message)
         except UsageError:
@@ -75,11 +78,13 @@ class Decoder:
         self._targets.clear()
         self._quicks: dict[tuple[str, ...], Quick] = {}
 
-    def _row(self, message: Published) -> Row | None:
+    def _row(self, message: Published) -> Row | Told | None:
         target = self._targets.get(message.topic)
         if target is None:
             if self._table.is_ours(message.topic):
                 return None
+            if (told := self._told(message)) is not None:
+                return told
             target = self._target(message.topic)
         seq: object
         begun: object
@@ -99,6 +104,28 @@ class Decoder:
             return Row(agent, target.key, schema, packed, None, 0, message)
         source = target.source if begun is None else _named(f"{target.source}/{begun}")
         return Row(agent, target.key, schema, packed, source, _number(seq), message)
+
+    def _told(self, message: Published) -> Told | None:
+        """`agents/KEY/ack`, where that is no event: a device speaks of its own actions only."""
+        for rule in self._table.events:
+            found = rule.topic.match(message.topic)
+            if found is not None:
+                break
+        else:
+            return None
+        if rule.event is not None or found["word"] != ACK or ACK in map(_plain, self._events()):
+            return None
+        values = values_of(message.payload, format_of(message.content_type, rule.format))
+        id, failed = values.get("id"), values.get("failed")
+        if set(values) - {"id", "failed"} or not isinstance(id, str):
+            raise UsageError('an acknowledgement is {"id": …}, or {"id": …, "failed": "why"}')
+        name = name_of(id)
+        if (name.fleet, name.agent, name.key) != (self._catalog.fleet, rule.agent, found["key"]):
+            raise UsageError(f"{shortened(id)} is no action of {rule.agent}/{found['key']}")
+        by = _named(f"mqtt:{rule.agent}/{name.key}")
+        if failed is None:
+            return Told("acknowledge", id, by, "")
+        return Told("fail", id, by, check_why(str(failed), "it failed"))
 
     def _slowly(
         self, target: Target, message: Published, values: Values
@@ -135,9 +162,12 @@ class Decoder:
             found = self._quicks[wanted] = Quick(self._schemas, wanted[0], wanted[1:])
         return found
 
+    def _events(self) -> list[str]:
+        return [each for each in self._names.of_kind("event") if each not in MADE_HERE]
+
     def _event(self, word: str) -> str:
         """The event that a level of a topic means: `low-battery` is LowBattery."""
-        known = [each for each in self._names.of_kind("event") if each != CallFailed.__name__]
+        known = self._events()
         meant = [word] if word in known else [e for e in known if _plain(e) == _plain(word)]
         if len(meant) != 1:
             what = f"no event {shortened(word)}" if not meant else f"{shortened(word)} is several"

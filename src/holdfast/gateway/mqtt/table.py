@@ -16,7 +16,8 @@ from typing import NamedTuple, cast
 
 from holdfast.errors import UsageError
 from holdfast.gateway.mqtt.payloads import FORMATS, Format, check_format
-from holdfast.model.calls import CallFailed
+from holdfast.model.fates import MADE_HERE
+from holdfast.runtime.sending import check_sendable
 from holdfast.runtime.untyped import suggestion
 
 PREFIX = "agents"
@@ -114,6 +115,7 @@ class Table:
             _check_name(where, "agent", rule.agent, known.agents)
             if rule.event is not None:
                 _check_name(where, "event", rule.event, known.events)
+                check_sendable(rule.event)
             check_format(rule.format)
         for each in self.actions:
             where = f"actions to topic {each.topic.text!r}"
@@ -235,7 +237,7 @@ def _check_names(found: Mapping[str, object], known: Sequence[str], where: str) 
 
 def _check_name(where: str, kind: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        shown = [each for each in known if each != CallFailed.__name__]
+        shown = [each for each in known if each not in MADE_HERE]
         raise UsageError(f"{where}: no {kind} {name!r}: {suggestion(name, shown)}")
 
 
