@@ -13,15 +13,22 @@ OWN = ("key", "version", "updated")  # columns of every class
 
 def table_names(agents: Iterable[str]) -> dict[str, str]:
     """By table the class it holds: its name in lower case; one that is taken gets a `_` behind."""
+    return free_names(agents, TABLES)
+
+
+def free_names(classes: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for agent in sorted(agents):
-        found[_free(agent.lower(), {*found, *TABLES})] = agent
+    used = set(taken)
+    for name in sorted(classes):
+        table = _free(name.lower(), used)
+        used.add(table)
+        found[table] = name
     return found
 
 
-def class_columns(versions: Sequence[Schema]) -> list[Column]:
+def class_columns(versions: Sequence[Schema], own: Sequence[str] = OWN) -> list[Column]:
     """A column per field of any version; one whose name is taken gets a `_` behind."""
-    used = set(OWN)
+    used = set(own)
     columns = []
     for column in columns_of(versions, ()):
         name = _free(column.field, used)

@@ -29,6 +29,7 @@ try:
     from holdfast.runtime.exporting.payloads import Payloads
     from holdfast.view.sql.jailer import Jailer, Shared
     from holdfast.view.sql.logs import Log
+    from holdfast.view.sql.models import Models
     from holdfast.view.sql.picture import ClassSheets, Picture
     from holdfast.view.sql.rows import by_agent
     from holdfast.view.sql.sheets import arrow_type
@@ -63,6 +64,7 @@ class Queries:
     def __init__(self, live: Handle, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._engine = live.engine
+        self._models = Models(live)
         self._jailer = Jailer(self.limits)
         self._refreshing = threading.Lock()
         self._picture = Picture(self._engine)
@@ -90,7 +92,8 @@ class Queries:
             references = prisoner.parse(sql)
         with self._turn():
             tables = table_names(self._picture.agents())
-            complaint = unknown(references, [*tables, *TABLES])
+            models = self._models.names([*tables, *TABLES])
+            complaint = unknown(references, [*tables, *models, *TABLES])
             if complaint is not None:
                 raise UsageError(complaint)
             named = {reference.name.lower() for reference in references}
@@ -98,8 +101,13 @@ class Queries:
                 raise UsageError(f"a query names at most {TABLES_PER_QUERY_MAX} tables")
             if at is None:
                 seen = self._present(named, tables, since)
+        chosen = {table: models[table] for table in models.keys() & named}
         if at is not None:  # which takes long, and shares nothing with others
+            if chosen:
+                raise UsageError(f"{', '.join(sorted(chosen))}: views are asked as they are now")
             seen = self._past(named, tables, at, fleet, snapshots)
+        for table, name in chosen.items():
+            seen.tables[table] = Shared(self._models.table(name))
         with self._jailer.prisoner() as prisoner:
             result = prisoner.run(sql, seen.tables)
         return Answer(*result[:2], seen.positions, result.truncated, seen.notes)
@@ -114,6 +122,8 @@ class Queries:
             table: [*own, *((column.name, column.form) for column in each.columns)]
             for table, each in sorted(classes.items())
         }
+        models = self._models.names([*names, *TABLES])
+        forms |= {table: list(self._models.forms(name).items()) for table, name in models.items()}
         forms |= {kind: list(FIXED[kind].items()) for kind in _LOGS}
         forms |= {"dead_letters": list(LETTERS.items()), "partitions": list(PARTITIONS.items())}
         return {
