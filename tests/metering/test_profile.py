@@ -18,6 +18,7 @@ from holdfast.runtime.metering import profiling
 from holdfast.runtime.untyped import UntypedLive
 from tests.cli.commands import holdfast, holdfast_here, refused
 from tests.metering.running import drive, running
+from tests.runtime.semantics import until
 
 
 @contextmanager
@@ -39,6 +40,7 @@ def under_load(live: UntypedLive) -> Iterator[None]:
 
 def test_the_picture_names_the_handler(tmp_path: Path) -> None:
     with running(tmp_path, "--snapshots", "none") as (_, live), under_load(live):
+        until(lambda: b'process="worker-1"' in live.metrics(), "both workers tell of themselves")
         words = ["profile", "--data", "data", "--seconds", 2]
         done = holdfast(*words, "--worker", 1, cwd=tmp_path)
         assert done.stdout.startswith("flame.svg: process ")

@@ -43,13 +43,16 @@ def test_over_http(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'data'}"
     with fleet.open(url) as live, gateway_on(url) as port:
         client = Client(port)
+        live.view(ZoneLoad).catch_up()  # until then there is no such view
         for zone in ("a", "b", "c"):
             live.send(Drone, "d-1", Battery(zone=zone, percent=9))
         sent = client.events(
             {"agent": "Drone", "key": "d-1", "type": "Battery", "data": {"zone": "a", "percent": 1}}
         )
         receipt = sent.json()["receipt"]
-        row = client.get(f"/views/ZoneLoad/a?after={receipt}").json()
+        heard = client.get(f"/views/ZoneLoad/a?after={receipt}")
+        assert heard.status == 200, heard
+        row = heard.json()
         assert (row["key"], row["row"]["events"]) == ("a", 2)
         page = client.get("/views/ZoneLoad?most=2").json()
         assert ([each["key"] for each in page["rows"]], page["next"]) == (["a", "b"], "c")
