@@ -9,16 +9,15 @@ Publishing is on another thread, once a second: its processor time is told by it
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.events import Events, Stream
+from bench.events import Stream
+from bench.in_turn import AGENTS, BLOCKS, LARGE, SMALL, Size, block_of, print_both_kinds
 from bench.ours.producing import columns_sender, rows_sender
 from bench.program import COMPILED, fleet
 from holdfast import Live
@@ -28,13 +27,8 @@ from holdfast.runtime.metering.reporting import of_worker
 from holdfast.runtime.metering.vitals import vitals
 from holdfast.runtime.worker import Worker
 
-BLOCKS = 60  # pairs of them
-SMALL = 1, 1, 50  # events in a send, sends in a commit, commits in a block
-LARGE = 4_096, 4, 4
-AGENTS = 1_000
 
-
-def in_turn(folder: Path, size: tuple[int, int, int]) -> dict[str, float]:
+def in_turn(folder: Path, size: Size) -> dict[str, float]:
     off, on = (prepare(folder / str(metered), metered, size) for metered in (False, True))
     pairs = [(off(), on()) for _ in range(BLOCKS)][1:]  # the first warms them up
     commits = size[2]
@@ -45,30 +39,14 @@ def in_turn(folder: Path, size: tuple[int, int, int]) -> dict[str, float]:
     }
 
 
-def prepare(folder: Path, metered: bool, size: tuple[int, int, int]) -> Callable[[], float]:
+def prepare(folder: Path, metered: bool, size: Size) -> Callable[[], float]:
     """A worker, and how much processor time a block of commits takes it."""
-    events, sends, commits = size
     stream = Stream(agents=AGENTS)
     engine = open_engine(f"sqlite:{folder}", fleet.name, create_partitions=1)
     live = Live(fleet, engine)
     send = (columns_sender if COMPILED else rows_sender)(live, stream.agents)
     worker = Worker(fleet, engine, [0], metered=metered)
-    sent = 0
-
-    def block() -> float:
-        nonlocal sent
-        taken = 0.0
-        for _ in range(commits):
-            for _ in range(sends):
-                send(Events(stream, 0, 1, sent, events), "one", sent + 1)
-                sent += events
-            begin = time.thread_time()
-            while worker.tick():
-                pass
-            taken += time.thread_time() - begin
-        return taken
-
-    return block
+    return block_of(worker, stream, size, lambda part, first: send(part, "one", first))
 
 
 def publishing(folder: Path) -> float:
@@ -83,7 +61,6 @@ def publishing(folder: Path) -> float:
 
 
 def one_kind() -> None:
-    """In a process of its own: whether the class is compiled is decided when it is imported."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)
         figures = {
@@ -94,18 +71,5 @@ def one_kind() -> None:
     print(json.dumps(figures))
 
 
-def main() -> None:
-    figures = {}
-    for kind, compiled in (("interpreted", "0"), ("compiled", "1")):
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.metering", "one-kind"],
-            env={**os.environ, "BENCH_COMPILED": compiled},
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        figures[kind] = json.loads(done.stdout)
-    print(json.dumps(figures, indent=1))
-
-
 if __name__ == "__main__":
-    one_kind() if sys.argv[1:] else main()
+    one_kind() if sys.argv[1:] else print_both_kinds("bench.metering")

@@ -51,8 +51,9 @@ def publish_packet(topic: bytes, mid: int, payload: bytes) -> bytes:
 
 def generate(
     port: int, first: int, devices: int, hertz: float, seconds: float, numbered: bool
-) -> int:
-    """Devices `first` to `first + devices` on one connection; how many were acknowledged."""
+) -> tuple[int, int]:
+    """Devices `first` to `first + devices` on one connection; how many were acknowledged, and how
+    often the broker took nothing: then the devices were held up, and what is late is its doing."""
     link = socket.create_connection(("127.0.0.1", port))
     link.sendall(connect_packet(f"bench-{first}"))
     assert link.recv(4) == b"\x20\x02\x00\x00"
@@ -62,6 +63,7 @@ def generate(
     total = int(seconds * hertz) * devices
     begun = time.time() + 0.2
     out, acknowledged, sent, tick, counts = bytearray(), 0, 0, 0, [0] * devices
+    held_up = 0
     ready = selectors.DefaultSelector()
     ready.register(link, selectors.EVENT_READ)
     deadline = time.monotonic() + seconds + PATIENCE_SECONDS
@@ -80,12 +82,15 @@ def generate(
             try:
                 del out[: link.send(out)]
             except BlockingIOError:
-                pass
+                held_up += 1
         wait = begun + tick / TICKS_PER_SECOND - time.time() if sent < total else 0.1
         for _ in ready.select(max(0.0, min(wait, 0.02))):
-            acknowledged += len(link.recv(262_144))
+            heard = link.recv(262_144)
+            if not heard:
+                raise ConnectionError("the broker closed the line in the middle of the run")
+            acknowledged += len(heard)
     link.close()
-    return acknowledged // 4
+    return acknowledged // 4, held_up
 
 
 def resident_bytes(pid: int) -> int:
@@ -155,7 +160,7 @@ def load(
         while not running.ready():
             running.wait(1.0)
             memory.append(resident_bytes(bridge))
-        acknowledged = sum(running.get())
+        acknowledged, held_up = map(sum, zip(*running.get(), strict=True))
     took = time.monotonic() - begun
     deadline = time.monotonic() + PATIENCE_SECONDS
     engine = open_engine(url, None)
@@ -175,6 +180,7 @@ def load(
         "numbered": not arguments.unnumbered,
         "expected": expected,
         "acknowledged_to_devices": acknowledged,
+        "sends_the_broker_held_up": held_up,
         "stored": len(rows),
         "stored_different": len({row[:2] for row in rows}),
         "events_per_second": round(len(rows) / spread),

@@ -55,6 +55,7 @@ def running(folder: Path, workers: int) -> Iterator[Running]:
 def _port(said: Path, process: subprocess.Popen[bytes]) -> int:
     """Of the gateway, once it is ready."""
     deadline = time.monotonic() + START_SECONDS
+    refusals: list[str] = []
     while time.monotonic() < deadline and process.poll() is None:
         _, found, rest = said.read_text().partition("gateway at http://127.0.0.1:")
         if found and "\n" in rest:
@@ -62,7 +63,8 @@ def _port(said: Path, process: subprocess.Popen[bytes]) -> int:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
                     return port
-            except OSError:
-                pass  # it listens before it answers
+            except OSError as error:  # it listens before it answers
+                refusals.append(str(error))
         time.sleep(0.05)
-    raise RuntimeError(f"the gateway did not start:\n{said.read_text()}")
+    asked = f"asked {len(refusals)} times, at last: {refusals[-1]}" if refusals else "never asked"
+    raise RuntimeError(f"the gateway did not start ({asked}):\n{said.read_text()}")

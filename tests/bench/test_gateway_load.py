@@ -3,11 +3,12 @@ short load of real clients on a real gateway passes it."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench.gateway import oracle
+from bench.gateway import oracle, running
 from bench.gateway.plan import events_for, planned
 from bench.gateway.run import under_load
 from bench.gateway.watching import SAMPLES_MIN, is_flat
@@ -71,3 +72,19 @@ def test_a_short_load_loses_nothing(tmp_path: Path) -> None:
     assert figures["wrong"] == []
     assert figures["events"] > 100
     assert figures["statuses"].keys() <= {"200", "404"}
+
+
+def test_a_gateway_that_never_answers_is_told_with_its_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = tmp_path / "said"
+    said.write_text("gateway at http://127.0.0.1:1\n")
+    monkeypatch.setattr(running, "START_SECONDS", 0.3)
+    with (
+        subprocess.Popen(["sleep", "30"]) as process,
+        pytest.raises(RuntimeError, match=r"asked \d+ times, at last: .*refused"),
+    ):
+        try:
+            running._port(said, process)
+        finally:
+            process.kill()

@@ -128,7 +128,9 @@ class Running:
         assert " runs on " in self.start_line, self.errors.read_text()
 
     def workers(self) -> list[int]:
-        return children_of(self.process.pid)
+        """Those that are programs of their own: just forked, one still has all that we have."""
+        own = _words(self.process.pid)
+        return [pid for pid in children_of(self.process.pid) if _words(pid) not in (own, b"")]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -166,6 +168,13 @@ def _stat(pid: int) -> list[str] | None:
 
 def alive(pid: int) -> bool:
     return _stat(pid) is not None
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has gone
 
 
 def children_of(pid: int) -> list[int]:

@@ -33,6 +33,7 @@ with fleet.open("sqlite:./data") as live:
     live.send(Drone, "d-1", Battery(percent=50.0))
     live.send(Drone, "d-2", Battery(percent=1.0))
     live.send(Drone, "d-1", Calibrate(factor=0.0))
+    live.settle()  # a pause overtakes what waits
     live.pause(Drone, "d-1")
     live.resume(Drone, "d-1")
     live.send(Drone, "d-1", Battery(percent=9.0))

@@ -29,6 +29,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / f"{name}.py").write_text(program)
     with Running("one.py", "--workers", 2, "--data", "data", cwd=place) as running:
         receipts = [send(place, key, 10 + i) for i, key in enumerate(CARTS)]
+        wait_for(place, receipts)  # or the pause overtakes them
         here(place, "pause", f"Cart/{CARTS[0]}", "--reason", "flat tyre")
         receipts.append(send(place, CARTS[0], 1000))
         wait_for(place, receipts)

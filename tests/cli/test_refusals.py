@@ -99,6 +99,26 @@ def test_a_wrong_command(stored: Path, words: list[str], parts: list[str]) -> No
     refused(done, *parts)
 
 
+@pytest.mark.parametrize("words", [["run", "fleet.py"], ["gateway"]])
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("no tokens", "is no file of tokens"),
+        ('[gcs]\nrole = "send"\n', "[gcs] needs role and sha256"),
+        (f'[gcs]\nrole = "boss"\nsha256 = "{"0" * 64}"\n', "role 'boss': give one of"),
+    ],
+)
+def test_a_file_that_has_no_tokens(
+    tmp_path: Path, stored: Path, words: list[str], text: str, part: str
+) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(text)
+    variables = {"HOLDFAST_ENGINE": "sqlite:data"}
+    more = ["--port", "0", "--tokens", file]
+    done = holdfast_here(*words, *more, cwd=stored, code=2, variables=variables)
+    refused(done, str(file), part)
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

@@ -198,8 +198,9 @@ def test_the_number_of_partitions_belongs_to_the_data(place: Path) -> None:
 
 
 def pinned(workers: list[int]) -> list[int]:
-    """The cores that any of their threads may use."""
-    threads = [{int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()} for pid in workers]
+    """The cores that any of their threads may use; none of a worker that has ended meanwhile."""
+    folders = [Path(f"/proc/{pid}/task") for pid in workers]
+    threads = [{int(each.name) for each in folder.glob("*")} for folder in folders]
     allowed = [set().union(*map(os.sched_getaffinity, each)) for each in threads]
     return sorted(core for cores in allowed for core in cores)
 

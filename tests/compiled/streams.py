@@ -3,10 +3,13 @@ repeats them and hypothesis can shrink them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.traces import trace_columns
 from tests.compiled.agents import COMPILED, Clerk, Drone, Scribe, Strict
 from tests.compiled.events import (
     Calc,
@@ -108,6 +111,25 @@ class Stream:
             inbox.reply(call, Told(r.randint(-3, 3)), self.pass_time())
         else:
             self._events(kind)
+            self._trace()
+
+    def _trace(self) -> None:
+        """Contexts for some rows of the newest frame; most frames have none."""
+        r, frames = self.r, self.twins.inbox.frames
+        some = r.choice([0.0, 0.0, 0.3, 1.0])
+        one = self._context() if r.random() < 0.3 else ""
+        contexts = [
+            (one or self._context()) if r.random() < some else "" for _ in range(frames[-1].count)
+        ]
+        frame = Frame.decode(frames[-1].frame)
+        frame.columns |= trace_columns(contexts, frame.count)
+        frames[-1] = replace(frames[-1], frame=frame.encode())
+
+    def _context(self) -> str:
+        r = self.r
+        return (
+            f"00-{r.randint(1, 2**128 - 1):032x}-{r.randint(1, 2**64 - 1):016x}-0{r.randint(0, 1)}"
+        )
 
     def _events(self, kind: float) -> None:
         r = self.r

@@ -15,7 +15,7 @@ from holdfast.stepping.compiled import agenda, kind, table
 from holdfast.stepping.compiled.kind import Kernel
 from tests.compiled.agents import FLEET
 from tests.compiled.streams import Stream
-from tests.compiled.twins import Twins, view
+from tests.compiled.twins import Twins, view, with_traced_rows
 
 Kernels = Mapping[str, Kernel]
 
@@ -45,7 +45,16 @@ def test_streams_meet_everything(kernels: Kernels) -> None:
         stream.turn()
     commits = stream.twins.plain.commits
     met = {name for each in commits for name, value in view_of(stream, each).items() if value}
-    assert met >= {"letters", "records", "actions", "messages", "journal", "answers", "logs"}
+    assert met >= {
+        "letters",
+        "records",
+        "actions",
+        "messages",
+        "journal",
+        "answers",
+        "logs",
+        "traced",
+    }
     assert any(each.calls for each in commits)
     assert any(each.closed for each in commits)
     assert any(each.redriven for each in commits)
@@ -100,7 +109,10 @@ def test_batches_do_not_matter(kernels: Kernels, seed: int) -> None:
             script = twins.plain.script()
             batch = [again.waiting() for _ in range(2)]
             sides = [again.plain.scripted(), again.compiled.scripted()]
-            made = [side.repeat(own, script) for side, own in zip(sides, batch, strict=True)]
+            made = [
+                with_traced_rows(side.repeat(own, script), side)
+                for side, own in zip(sides, batch, strict=True)
+            ]
             again.compare(*made)
             assert sides[0].unfired == sides[1].unfired == []
             again.plain.keep(made[0])

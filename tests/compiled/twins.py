@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from holdfast.model.agent import Agent
+from holdfast.model.effects import Traced
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import Layout
@@ -150,6 +151,7 @@ def view(commit: Commit, fleet: FleetModel, codebook: Codebook) -> dict[str, obj
         "answers": commit.answers,
         "calls": (commit.calls, commit.closed),
         "logs": commit.logs,
+        "traced": _traced(commit),
         "commands": (commit.redriven, commit.fates, commit.condemned),
         "sent": commit.sent_next,
         "head": commit.head,
@@ -171,10 +173,11 @@ def _actions(commit: Commit, fleet: FleetModel, codebook: Codebook) -> list[obje
         return []
     frame = Frame.decode(commit.issued.frame)
     assert (commit.issued.first, commit.issued.count) == (commit.before.actions_next, frame.count)
-    rows = cast(Any, _columns(frame, "agent", "key", "version", "index", "now", "undoes", "why"))
+    names = ("agent", "key", "version", "index", "now", "undoes", "why", "trace")
+    rows = cast(Any, _columns(frame, *names))
     payload = read_payload(frame, codebook)
     return [
-        (action_id(fleet.name, *row[:4]), row[4], row[5] or "", row[6] or "", repr(action))
+        (action_id(fleet.name, *row[:4]), row[4], row[5] or "", row[6] or "", row[7], repr(action))
         for row, action in zip(rows, payload, strict=True)
     ]
 
@@ -183,11 +186,21 @@ def _messages(commit: Commit, codebook: Codebook) -> list[object]:
     found: list[object] = []
     for out in commit.outgoing:
         frame = Frame.decode(out.frame)
-        names = ("agent", "key", "from_agent", "from_key", "hops", "event_time", "origin")
+        names = ("agent", "key", "from_agent", "from_key", "hops", "event_time", "origin", "trace")
         payload = map(repr, read_payload(frame, codebook))
         rows = list(zip(_columns(frame, *names), payload, strict=True))
         found.append((out.destination, out.first, out.count, rows))
     return found
+
+
+def with_traced_rows(commit: Commit, stepper: Stepper) -> Commit:
+    """With what its kernels tell of traced events beside it."""
+    commit.traced += [each for rows in stepper.traced_rows for each in rows.each()]
+    return commit
+
+
+def _traced(commit: Commit) -> list[Traced]:
+    return sorted(commit.traced, key=lambda each: each.position)
 
 
 def _journal(commit: Commit) -> list[object]:
@@ -232,7 +245,8 @@ class Twins:
         batches = [self.waiting()[:frames] for _ in range(2)]
         made = []
         for twin, batch in zip((self.plain, self.compiled), batches, strict=True):
-            made.append(twin.stepper.step(batch, clock, alone=alone, condemned=condemned))
+            commit = twin.stepper.step(batch, clock, alone=alone, condemned=condemned)
+            made.append(with_traced_rows(commit, twin.stepper))
         for twin, commit in zip((self.plain, self.compiled), made, strict=True):
             twin.keep(commit)
         self.compare(*made)

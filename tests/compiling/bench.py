@@ -145,7 +145,8 @@ class Compiled:
         try:
             self.fold_kernel(
                 self.S, undo, images, np.zeros(1, np.int64), one, np.array([code], np.uint8),
-                np.array([EVENT_TIME]), np.array([3]), one, 1, self.ctl,
+                np.array([EVENT_TIME]), np.array([3]), one, 1,
+                np.zeros(0, np.int64), self.ctl,
                 np.array([NOW, 0.0, 1.0]), np.frombuffer(KEY.encode(), np.uint8),
                 np.array([0, len(KEY)]), np.zeros(64, np.uint64),
                 np.zeros(8, np.dtype(QUEUE_DESCR)), scratch, np.frombuffer(prefix, np.uint8),

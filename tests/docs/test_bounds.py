@@ -37,6 +37,7 @@ FIXED = {
         "UNFINISHED_SENDS"
     ),
     "events in one commit": "EVENTS_PER_COMMIT_MAX",
+    "urgent events in one commit": "URGENT_PER_COMMIT_MAX",
     "events in one commit, where all agents are compiled": "COMPILED_PER_COMMIT_MAX",
     "events in one commit per agent, where all are compiled, if that is more": (
         "EVENTS_PER_AGENT_MAX"
@@ -80,6 +81,8 @@ FIXED = {
     "payload that is kept of a rejected MQTT message, bytes": "REJECTED_PAYLOAD_BYTES_MAX",
     "connections of readers to one worker on Kafka": "CONNECTIONS_MAX",
     "hot keys that metrics name, per partition": "HOT_KEYS_TOLD_MAX",
+    "spans that wait to be exported, per process": "SPANS_WAITING_MAX",
+    "actions of one commit whose spans name them, bytes": "ISSUED_BYTES_MAX",
     "large states that metrics name, per partition": "LARGE_STATES_TOLD_MAX",
     "dead letters of one partition that metrics count one by one": "LETTERS_COUNTED_MAX",
 }

@@ -1,4 +1,5 @@
-"""Goal: the requests of docs/http.md work as written, and its bounds are those of the code."""
+"""Goal: the requests of the documents work as written, and the bounds of docs/http.md are those of
+the code."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from tests.gateway.served import gateway_on
 from tests.servers.missing import missing
 
 PAGE = (ROOT / "docs" / "http.md").read_text("utf-8")
-REQUESTS = [command for _, command in commands_of(PAGE) if command.startswith("curl ")]
+MORE = (ROOT / "docs" / "observability.md").read_text("utf-8")
+COMMANDS = [*commands_of(PAGE), *commands_of(MORE)]
+REQUESTS = [command for _, command in COMMANDS if command.startswith("curl ")]
 
 
 @pytest.fixture(scope="module")

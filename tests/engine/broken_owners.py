@@ -352,8 +352,22 @@ class Fragile(Sound):
         super().close()
 
 
+class Catalogued(Sound):
+    """Its catalog is of another class."""
+
+    catalogs: type[MemoryCatalog]
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        return self._catalog
+
+    @catalog.setter
+    def catalog(self, made: MemoryCatalog) -> None:
+        self._catalog = self.catalogs(made.fleet, len(made.layout.partitions))
+
+
 class LossyCatalog(MemoryCatalog):
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
         time.sleep(A_MOMENT)
         number = len(self._schemas) + 1
         time.sleep(A_MOMENT)
@@ -363,13 +377,18 @@ class LossyCatalog(MemoryCatalog):
         return {schema.fingerprint: i for i, schema in self._schemas.items()}
 
 
-class Lossy(Sound):
+class Lossy(Catalogued):
     """Gives an id to each who asks, and sometimes to two."""
 
-    @property
-    def catalog(self) -> MemoryCatalog:
-        return self._lossy
+    catalogs = LossyCatalog
 
-    @catalog.setter
-    def catalog(self, made: MemoryCatalog) -> None:
-        self._lossy = LossyCatalog(made.fleet, len(made.layout.partitions))
+
+class StubbornCatalog(MemoryCatalog):
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
+        return super().register(schemas)
+
+
+class Stubborn(Catalogued):
+    """A class is for ever what it was declared with first."""
+
+    catalogs = StubbornCatalog

@@ -27,7 +27,7 @@ from holdfast.testing.conformance.workbench import (
     record,
 )
 
-SOURCES = [f"source-{n:02}" for n in range(20)]
+SOURCES = [*(f"source-{n:02}" for n in range(10)), *(f"~request-{n:02}" for n in range(10))]
 AGENTS = 150  # of each of two classes: one in rows, one in blocks
 STATES = 2 * AGENTS
 LIMITS = Limits(segment_bytes=50_000_000, disk_reserve_bytes=1)
@@ -175,7 +175,7 @@ def repeats(root: Path) -> dict[str, object]:
     """Everything sent again: how much is taken for new, or the error. Changes the directory."""
     found: dict[str, object] = {}
     try:
-        engine = SqliteEngine(root, LIMITS)
+        engine = SqliteEngine(root, LIMITS, HandClock())
     except Exception as error:
         return {"engine": error}
     try:

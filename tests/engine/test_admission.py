@@ -14,14 +14,23 @@ from hypothesis import strategies as st
 
 from holdfast.engine.admission import CHUNK, CHUNKS, SEQ_MAX, WINDOW, Ledger, Picked, admit
 from holdfast.engine.memory import MemoryLedger
-from holdfast.engine.port import Mark, Parcel
+from holdfast.engine.port import Limits, Mark, Parcel
+from holdfast.engine.sources import FORGOTTEN_SECONDS
 from holdfast.engine.sqlite import ledger as rows
 from holdfast.engine.sqlite.ledger import SqliteLedger
-from holdfast.errors import HoldfastError, OutOfOrder, TooManySources, TooOld, UsageError
+from holdfast.errors import (
+    DamagedData,
+    HoldfastError,
+    OutOfOrder,
+    TooManySources,
+    TooOld,
+    UsageError,
+)
 from holdfast.stepping.frame import Frame, integers
 from holdfast.stepping.frame import rows as row_column
 
 Numbers = range | list[int] | Picked
+ALL = [*rows.KEYS, *rows.DERIVED]
 
 
 class Oracle:
@@ -47,19 +56,21 @@ class Oracle:
 class Both:
     """The two ledgers side by side."""
 
-    def __init__(self, sources_max: int = 1_000) -> None:
+    def __init__(self, sources_max: int = 1_000, anonymous_max: int = 1_000) -> None:
         self.memory = MemoryLedger()
         connection = apsw.Connection(":memory:")
-        connection.execute(rows.TABLES)
+        connection.execute(rows.TABLES + rows.DERIVED_TABLES)
         self.connection = connection
         self.sqlite = SqliteLedger(connection, Path("ledger"))
-        self.sources_max = sources_max
+        self.limits = Limits(sources_max=sources_max, anonymous_sources_max=anonymous_max)
 
-    def admit(self, parcel: Parcel, stamp: float = 1_000.0) -> list[int] | type[HoldfastError]:
+    def admit(
+        self, parcel: Parcel, stamp: float = 1_000.0, *, forgets: bool = False
+    ) -> list[int] | type[HoldfastError]:
         before = self.contents()
         results = [self._admit(parcel, ledger, stamp) for ledger in (self.memory, self.sqlite)]
         assert results[0] == results[1], "the ledgers disagree"
-        if isinstance(results[0], type):
+        if isinstance(results[0], type) and not forgets:
             assert self.contents() == before, "a refusal left a trace"
         return results[0]
 
@@ -67,20 +78,18 @@ class Both:
         self, parcel: Parcel, ledger: Ledger, stamp: float
     ) -> list[int] | type[HoldfastError]:
         try:
-            fresh = admit(parcel, ledger, stamp, self.sources_max)
+            fresh = admit(parcel, ledger, stamp, self.limits)
         except HoldfastError as refusal:
             return type(refusal)
         return list(range(parcel.frame.count)) if fresh is None else fresh
 
     def contents(self) -> object:
-        tables = [self.connection.execute(f"SELECT * FROM {n}").fetchall() for n in rows.KEYS]
+        tables = [self.connection.execute(f"SELECT * FROM {n}").fetchall() for n in ALL]
         memory = self.memory
         return (
             tables,
-            dict(memory.sources),
-            dict(memory.chunks),
+            memory.dedupe(),
             dict(memory.marks),
-            dict(memory.last_by_key),
         )
 
 
@@ -122,7 +131,7 @@ def test_admission_agrees_with_a_set_of_all_numbers(history: list[Numbers]) -> N
     oracle, ledgers = Oracle(), Both()
     for seqs in history:
         assert ledgers.admit(parcel(seqs)) == oracle.admit(seqs)
-    stored = [number for name, number in ledgers.memory.chunks if name == "gcs"]
+    stored = ledgers.memory.chunks.get("gcs", {})
     assert len(stored) <= CHUNKS + 2, "what a source leaves behind is bounded"
 
 
@@ -214,6 +223,74 @@ def test_an_ordered_source_agrees_with_a_chain_per_key(
             last, number = chain, number + len(events)
         else:
             assert result is OutOfOrder
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c", "~x", "~y", "~z"]),
+            st.integers(1, 3),
+            st.sampled_from([0.5, 30.0, 90.0, 400.0, 700.0, 50_000.0]),
+        ),
+        max_size=40,
+    )
+)
+def test_each_kind_has_its_bound_and_the_idle_go(history: list[tuple[str, int, float]]) -> None:
+    """Against a list of who sent when: named ones stay, anonymous ones last 11 minutes, and a day
+    longer where there is room."""
+    ledgers, stamp = Both(sources_max=2, anonymous_max=2), 1_000.0
+    seen: dict[str, set[int]] = {}
+    renewed: dict[str, float] = {}
+    for name, seq, seconds in history:
+        stamp += seconds
+        for gone in [
+            n for n, at in renewed.items() if n[0] == "~" and at < stamp - FORGOTTEN_SECONDS
+        ]:
+            del seen[gone], renewed[gone]
+        same_kind = [n for n in seen if (n[0] == "~") == (name[0] == "~")]
+        oldest = min(same_kind, key=lambda n: (renewed[n], n), default="")
+        full = name not in seen and len(same_kind) == 2
+        if full and name[0] == "~" and renewed[oldest] < stamp - 660.0:
+            del seen[oldest], renewed[oldest]
+            same_kind.remove(oldest)
+        result = ledgers.admit(parcel([seq], name), stamp, forgets=True)
+        if name not in seen and len(same_kind) == 2:
+            assert result is TooManySources
+            continue
+        assert result == ([] if seq in seen.get(name, set()) else [0])
+        seen.setdefault(name, set()).add(seq)
+        if stamp > renewed.get(name, 0.0) + 60.0:
+            renewed[name] = stamp
+        ledgers.sqlite.check()
+
+
+def test_what_is_counted_wrongly_is_damage() -> None:
+    ledgers = Both()
+    ledgers.admit(parcel([1], "~a"))
+    ledgers.sqlite.check()
+    ledgers.sqlite._put("tally", 1, 2)
+    with pytest.raises(DamagedData, match="the count of its sources is not theirs"):
+        ledgers.sqlite.check()
+
+
+def test_a_new_source_costs_the_same_however_many_there_are() -> None:
+    """Counted in steps of SQLite's machine: the clock of a busy computer proves nothing."""
+    ledgers = Both(anonymous_max=10_000)
+    steps = 0
+
+    def step() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    cost: list[int] = []
+    ledgers.connection.set_progress_handler(step, 1)
+    for n in range(5_000):
+        steps = 0
+        admit(parcel([1], f"~{n * 7919 % 5_000}"), ledgers.sqlite, 1_000.0, ledgers.limits)
+        cost.append(steps)
+    assert max(cost[-100:]) < 2 * min(cost[100:200])
 
 
 def test_the_bound_of_sources_is_exact() -> None:

@@ -132,7 +132,7 @@ def test_tokens_of_a_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("HOLDFAST_TOKEN", "reads")
         with fleet.connect(guarded.address) as live:
             assert live.state(Cart, "x") is None
-            with pytest.raises(AccessDenied, match="role send"):
+            with pytest.raises(AccessDenied, match=r"role send$"):
                 live.send(Cart, "x", Counted(number=1))
         (tmp_path / "token").write_text("sends\n")
         with fleet.connect(f"{guarded.address}?token_file={tmp_path / 'token'}") as live:

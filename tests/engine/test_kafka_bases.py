@@ -12,6 +12,7 @@ from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Limits
 from holdfast.errors import DamagedData
+from holdfast.stepping.commit import Head
 from holdfast.testing.conformance import FLEET
 from holdfast.testing.conformance.workbench import (
     Owner,
@@ -70,9 +71,9 @@ def test_it_says_of_itself_what_it_has(
     mirror = engine._copies.of(0).mirror
     copy_to = mirror.inbox.copy_to
 
-    def meanwhile(folder: Path, position: int) -> int:
+    def meanwhile(folder: Path, folded: Head) -> int:
         owner.commit([record("d-1", "later", 2)])
-        return copy_to(folder, position)
+        return copy_to(folder, folded)
 
     monkeypatch.setattr(mirror.inbox, "copy_to", meanwhile)
     facts, _ = pack(mirror, tmp_path / "scratch")

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from holdfast.engine.kafka import lines, questions, serving, settings
+from holdfast.engine import questions
+from holdfast.engine.kafka import lines, serving, settings, wire
 from holdfast.engine.kafka.asking import NotServed, RemoteView
 from holdfast.engine.kafka.serving import ViewServer
 from holdfast.testing.conformance.workbench import record, soon, together
@@ -47,7 +48,7 @@ def frame(*request: object) -> bytes:
 def reply_to(server: ViewServer, data: bytes) -> questions.Reply:
     with dial(server) as line:
         line.sendall(data)
-        return questions.unpack_reply(questions.receive(line, 10_000, 5.0))
+        return questions.unpack_reply(wire.receive(line, 10_000, 5.0))
 
 
 def token(server: ViewServer) -> str:
@@ -148,7 +149,7 @@ def test_there_are_so_many_connections_and_no_more(fleet: Fleet) -> None:
     strangers = [dial(server) for _ in range(3)]
     soon(lambda: len(server._open) == 3)
     with dial(server) as refused:
-        reply = questions.unpack_reply(questions.receive(refused, 1000, 5.0))
+        reply = questions.unpack_reply(wire.receive(refused, 1000, 5.0))
         assert questions.unpack_text(reply.payload) == "it has too many connections"
     with pytest.raises(NotServed):
         fleet.read(server).head()

@@ -9,7 +9,7 @@ from typing import cast, get_args, get_origin, get_type_hints
 
 import pytest
 
-from holdfast.engine.kafka import asking, questions
+from holdfast.engine import asked, questions
 from holdfast.engine.kafka.asking import NotServed, RemoteView, Standing
 from holdfast.engine.port import View
 from holdfast.errors import DamagedData, HoldfastError, TimedOut, TryAgain
@@ -80,7 +80,7 @@ def test_the_table_says_what_the_port_says(method: str) -> None:
     question = questions.QUESTIONS[method]
     assert get_args(question.arguments) == tuple(hints.values())
     assert question.answer == answer
-    assert method in vars(RemoteView)
+    assert method in vars(asked.AskedView)
 
 
 def test_the_table_has_nothing_else() -> None:
@@ -160,7 +160,7 @@ def test_many_records_come_through_as_of_one_commit(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the owner goes on to commit; and from a file, where they are more than fits."""
-    monkeypatch.setattr(asking, "SPOOL_BYTES", 1024 * 1024)
+    monkeypatch.setattr(asked, "SPOOL_BYTES", 1024 * 1024)
 
     def states(version: int) -> list[Record]:
         text = f"state {version} " * 5

@@ -1,6 +1,6 @@
 """Goal: the conformance kit notices an engine that breaks a promise; or it would be worth nothing.
 
-Each engine of broken.py, broken_owners.py and broken_blocks.py has one thing wrong, and stands here
+Each engine of broken.py and of the broken_….py has one thing wrong, and stands here
 beside the tests that have to see it. The same tests pass on the sound engines those were made from,
 so it is that one thing they see.
 """
@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.testing.conformance import FLEET, EngineConformance, concurrency, waits
 from holdfast.testing.conformance.crashes import APPEND, CALLS, COMMIT
 from holdfast.testing.conformance.promises import promises_of
-from tests.engine import broken, broken_blocks, broken_owners, test_conformance
+from tests.engine import broken, broken_blocks, broken_lanes, broken_owners, test_conformance
 from tests.engine.broken import Delivering, Lasting, Sound
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +76,14 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken.Folding, "sources_have_numbers_of_their_own", ()),
     (broken.Editing, "a_large_frame_of_many_columns_comes_back_whole", ()),
     (broken.Mingling, "partitions_do_not_know_each_other", ()),
+    (broken_lanes.Laneless, "urgent_rows_stand_in_the_lane_in_order", ()),
+    (broken_lanes.Laneless, "the_lane_is_read_from_any_place_on", ()),
+    (broken_lanes.HalfPlaced, "a_mixed_parcel_is_divided", ()),
+    (broken_lanes.Narrow, "each_of_the_two_has_a_bound_of_its_own", ()),
+    (broken_lanes.Sweeping, "upkeep_keeps_what_waits_in_the_lane", ()),
+    (broken_lanes.Recounting, "a_commit_says_how_much_of_the_lane_is_folded", ()),
+    (broken.Doubling, "numbers_are_known_in_lane_and_inbox_alike", ()),
+    (broken.Boundless, "each_of_the_two_has_a_bound_of_its_own", ()),
     (broken.Boundless, "backlog_refuses_the_outside_and_not_messages", ()),
     (broken.Boundless, "a_backlog_belongs_to_its_partition", ()),
     (broken.Strict, "backlog_refuses_the_outside_and_not_messages", ()),
@@ -147,6 +155,7 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
     (broken_owners.Fragile, "closing_twice_is_closing", ()),
     (broken_owners.Lossy, "schemas_get_ids_that_stay", ()),
     (broken_owners.Lossy, "schemas_registered_at_once_get_different_ids", ()),
+    (broken_owners.Stubborn, "options_are_renewed_on_demand", ()),
     (broken_blocks.Blind, "agents_in_a_block_are_read_like_others", ()),
     (broken_blocks.RowsLast, "of_all_forms_the_latest_is_loaded", ()),
     (broken_blocks.Backwards, "of_all_forms_the_latest_is_loaded", ()),
@@ -201,10 +210,11 @@ def test_room_is_noticed_where_an_engine_says_that_it_looks() -> None:
 
 def test_broken_engines_are_broken_each_in_its_own_way() -> None:
     kinds = {kind for kind, _, _ in NOTICED}
-    modules = (broken, broken_owners, broken_blocks)
+    modules = (broken, broken_owners, broken_blocks, broken_lanes)
     everything = [each for module in modules for each in vars(module).values()]
     defined = {each for each in everything if isinstance(each, type) and issubclass(each, Sound)}
-    assert defined - kinds == {Sound, Lasting, Delivering}, "broken, and nobody has to notice"
+    sound = {Sound, Lasting, Delivering, broken_owners.Catalogued}
+    assert defined - kinds == sound, "broken, and nobody has to notice"
     assert len(kinds) >= 25
 
 

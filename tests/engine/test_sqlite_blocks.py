@@ -338,7 +338,7 @@ def test_salvage_counts_agents_in_blocks(root: Path) -> None:
 def test_a_release_that_knows_no_blocks_is_refused(root: Path) -> None:
     """It would not see the agents in them."""
     connection = apsw.Connection(str(root / "p000" / "state.db"))
-    assert connection.execute("PRAGMA user_version").get == 4
+    assert connection.execute("PRAGMA user_version").get == 5
     connection.close()
 
 

@@ -280,5 +280,5 @@ def test_a_newer_format_is_refused_by_name(settled: Original, name: str) -> None
     found = specimen.everything(settled.place).values()
     newer = [str(value) for value in found if isinstance(value, NewerFormat)]
     assert newer
-    newest = 1 if name.endswith(".seg") else 2 if name == "fleet.db" else 4
+    newest = 5 if name.endswith("state.db") else 2
     assert all(f"{name}: format 7, this release reads {newest}" in text for text in newer)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.hanging import clocks
 from tests.gateway.served import Served, served
+
+__all__ = ["clocks"]  # a fixture
 
 
 @pytest.fixture(scope="module")

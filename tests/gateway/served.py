@@ -113,7 +113,7 @@ def served(
 def gateway_on(url: str, settings: Settings = USUAL, port: int = 0) -> Iterator[int]:
     """The port of a gateway on the data of this URL."""
     settings = msgspec.structs.replace(settings, port=port, url=url)
-    with connect_untyped(url) as reader, listen(settings) as listener:
+    with connect_untyped(url, settings.views) as reader, listen(settings) as listener:
         port = listener.getsockname()[1]
         server = make_server(reader, settings)
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

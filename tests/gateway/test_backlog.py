@@ -142,8 +142,9 @@ def test_a_full_disk_is_told_and_recovers(small_disk: tuple[Path, SmallDisks]) -
 
 
 def test_sources_have_a_bound(tmp_path: Path) -> None:
-    """Each Idempotency-Key is a source for ten minutes. Those that are known go on at the bound."""
-    url = f"sqlite:{tmp_path / 'data'}?sources_max=3"
+    """Each Idempotency-Key is a source for ten minutes. Those that are known go on at the bound,
+    and devices with a name have another one."""
+    url = f"sqlite:{tmp_path / 'data'}?anonymous_sources_max=2"
     made(url, partitions=1)
     with gateway_on(url, QUICK) as port:
         client = Client(port)
@@ -153,7 +154,9 @@ def test_sources_have_a_bound(tmp_path: Path) -> None:
         ]
         assert [each.status for each in heard] == [200, 200, 429, 429]
         assert refused(heard[-1], 429, "sources")["title"] == "TooManySources"
+        assert "raise anonymous_sources_max" in heard[-1].json()["detail"]
         assert client.events(event("k", 2, source="device", seq=2)).status == 200
+        assert client.events(event("k", 1, source="new device", seq=1)).status == 200
         assert client.events(event("k", 0), idempotency_key="n0").json()["repeats"] == 1
 
 

@@ -72,8 +72,14 @@ def test_without_a_token_or_with_a_wrong_one(guarded: tuple[Served, Path]) -> No
     heard = client(yard, None).get("/agents/Cart")
     refused(heard, 401, "give a token")
     assert heard.headers["www-authenticate"] == "Bearer"
-    for given in ("Bearer x", "Bearer ", "Basic dG9rZW4=", "token-of-admin", "Bearer \xff"):
-        refused(client(yard, None).get("/agents/Cart", authorization=given), 401, "not known here")
+    for given, part in [
+        ("Bearer x", "the token is not known here"),
+        ("Bearer ", "the token is not known here"),
+        ("Bearer \xff", "the token is not known here"),
+        ("Basic dG9rZW4=", "Basic is not taken: send Authorization: Bearer TOKEN"),
+        ("token-of-admin", "this scheme is not taken: send Authorization: Bearer TOKEN"),
+    ]:
+        refused(client(yard, None).get("/agents/Cart", authorization=given), 401, part)
     refused(client(yard, None).get("/nowhere"), 401, "give a token")  # nothing is told of paths
     with Following(yard.port, "/actions") as nobody:
         assert nobody.refused is not None

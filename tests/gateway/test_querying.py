@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from holdfast.gateway import past
 from holdfast.gateway.settings import Settings
+from tests.gateway.hanging import HANGS, Clocks
 from tests.gateway.served import Served, refused, served
 from tests.gateway.yard import Cart, Moved
 
@@ -67,3 +70,29 @@ def test_the_past_can_be_asked_where_the_gateway_has_the_code(tmp_path: Path) ->
         past = yard.client.post("/query", {**ask, "at": str(then)})
         assert past.status == 200, json.dumps(past.json())
         assert past.json()["rows"] == [[1.0]]
+
+
+def test_a_past_without_code_is_told(yard: Served) -> None:
+    ask = {"sql": "SELECT x FROM cart", "at": str(time.time())}
+    refused(yard.client.post("/query", ask), 422, "start it with --fleet")
+
+
+def test_code_that_hangs_or_dies_in_the_past_does_not_harm_the_gateway(
+    monkeypatch: pytest.MonkeyPatch, clocks: Clocks
+) -> None:
+    """It runs in a process of its own, as that of `GET /agents/…?at=` does."""
+    client = clocks.client
+    ask = {"sql": "SELECT ticks FROM clock", "at": repr(clocks.then)}
+    found = client.post("/query", ask)
+    assert found.json()["rows"] == [[1]], found  # though it prints
+    assert found.json()["positions"] == {"0": 1}
+    refused(client.post("/query", {**ask, "sql": "SELECT * FROM boat"}), 422, "boat")
+    monkeypatch.setitem(os.environ, HANGS, "exit")
+    refused(client.post("/query", ask), 422, "ended while it folded the past of the fleet")
+    monkeypatch.setitem(os.environ, HANGS, "memory")
+    refused(client.post("/query", ask), 422, "MemoryError")
+    monkeypatch.setitem(os.environ, HANGS, "loop")
+    monkeypatch.setattr(past, "PAST_SECONDS", 3.0)
+    refused(client.post("/query", ask), 504, "use `holdfast query --at`")
+    assert client.post("/query", {"sql": "SELECT 1"}).json()["rows"] == [[1]]
+    assert client.get("/agents/Clock/c").status == 200

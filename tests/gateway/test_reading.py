@@ -14,11 +14,11 @@ import pytest
 
 from holdfast.gateway import past
 from holdfast.gateway.settings import Settings
-from holdfast.runtime.loading import load_fleet
-from tests.cli.commands import children_of, eventually
+from tests.cli.commands import eventually
 from tests.gateway import yard as yard_module
+from tests.gateway.hanging import HANGS, Clocks
 from tests.gateway.raw import goes_on, leaves_nothing
-from tests.gateway.served import Client, Served, gateway_on, refused, served
+from tests.gateway.served import Served, refused, served
 from tests.gateway.yard import Break, Cart, Counted, Moved, Remind
 
 
@@ -43,6 +43,7 @@ def test_a_state_with_its_version_as_its_tag(yard: Served) -> None:
         "numbers": [],
         "reminded": 0,
         "mended": False,
+        "halted_at": -1,
     }
     for tag in ('"1"', '"7", "1"'):
         same = yard.client.get("/agents/Cart/one", if_none_match=tag)
@@ -93,6 +94,7 @@ def test_a_history_is_in_order(yard: Served) -> None:
     yard.live.send(Cart, "old", Moved(x=1.0, y=0.0), source="gps", seq=4)
     for number in range(5):
         yard.live.send(Cart, "old", Counted(number=number))
+    yard.live.settle()  # a pause overtakes what waits
     yard.live.pause(Cart, "old", "to look at it")
     yard.live.resume(Cart, "old")
     yard.live.settle()
@@ -167,71 +169,30 @@ def test_a_past_without_code(tmp_path: Path) -> None:
         refused(bare.client.get(path), 422, "start it with --fleet")
 
 
-HANGS = "HOLDFAST_TEST_HANGS"
-CODE = f'''
-import os, sys
-from holdfast import Agent, Context, Event, Fleet, on
-
-class Tick(Event):
-    pass
-
-class Clock(Agent):
-    ticks: int = 0
-
-    @on
-    def tick(self, event: Tick, ctx: Context) -> None:
-        print("tick")
-        match os.environ.get("{HANGS}"):
-            case "loop":
-                while True:
-                    pass
-            case "exit":
-                os._exit(7)
-        self.ticks += 1
-
-fleet = Fleet("clocks", agents=[Clock])
-'''
-
-
 def test_code_that_hangs_or_dies_in_the_past_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, clocks: Clocks
 ) -> None:
     """Neither another who reads, nor the gateway's end."""
-    (tmp_path / "clocks.py").write_text(CODE)
-    fleet = load_fleet(str(tmp_path / "clocks.py"))
-    clock, tick = fleet.agents["Clock"], next(e for e in fleet.events.values())
-    url = f"sqlite:{tmp_path / 'data'}"
-    settings = Settings(fleet=str(tmp_path / "clocks.py"))
     monkeypatch.setattr(past, "PAST_SECONDS", 2.0)
-    before = children_of(os.getpid())
-    with fleet.open(url) as live:
-        for _ in range(2):
-            live.send(clock, "c", tick())
-            live.settle()
-        then = live.history(clock, "c")[0].now
-        path = f"/agents/Clock/c?at={then!r}"
-        with gateway_on(url, settings) as port:
-            client = Client(port)
-            assert client.get(path).json()["state"] == {"ticks": 1}  # though it prints
-            monkeypatch.setitem(os.environ, HANGS, "exit")
-            refused(client.get(path), 422, "ended while it folded")
-            monkeypatch.setitem(os.environ, HANGS, "loop")
-            heard: list[int] = []
-            asking = [
-                threading.Thread(target=lambda: heard.append(client.get(path).status))
-                for _ in range(3)
-            ]
-            for each in asking:
-                each.start()
-            begun = time.monotonic()
-            assert client.get("/agents/Clock/c/timers").status == 200
-            assert client.get("/agents/Clock/c").status == 200
-            for each in asking:
-                each.join(30)
-            assert heard == [504] * 3
-            assert time.monotonic() - begun < 20
-            assert client.get("/agents/Clock").status == 200
-    assert children_of(os.getpid()) == before, "a process is left"
+    client, path = clocks.client, f"/agents/Clock/c?at={clocks.then!r}"
+    assert client.get(path).json()["state"] == {"ticks": 1}  # though it prints
+    monkeypatch.setitem(os.environ, HANGS, "exit")
+    refused(client.get(path), 422, "ended while it folded")
+    monkeypatch.setitem(os.environ, HANGS, "loop")
+    heard: list[int] = []
+    asking = [
+        threading.Thread(target=lambda: heard.append(client.get(path).status)) for _ in range(3)
+    ]
+    for each in asking:
+        each.start()
+    begun = time.monotonic()
+    assert client.get("/agents/Clock/c/timers").status == 200
+    assert client.get("/agents/Clock/c").status == 200
+    for each in asking:
+        each.join(30)
+    assert heard == [504] * 3
+    assert time.monotonic() - begun < 20
+    assert client.get("/agents/Clock").status == 200
 
 
 def test_head_requests_and_the_page_for_people(yard: Served) -> None:

@@ -38,6 +38,10 @@ class Break(Event):
     pass
 
 
+class Halt(Event, priority="urgent"):
+    pass
+
+
 class Stop(Action, expires=30.0, priority="urgent"):
     why: str
 
@@ -53,6 +57,7 @@ class Cart(Agent):
     numbers: list[int] = []
     reminded: int = 0
     mended: bool = False
+    halted_at: int = -1  # so many numbers were there by then
 
     @on
     def moved(self, event: Moved, ctx: Context) -> None:
@@ -74,6 +79,10 @@ class Cart(Agent):
     @on
     def remind(self, event: Remind, ctx: Context) -> None:
         ctx.after(event.seconds, Counted(number=-1), name="reminder")
+
+    @on
+    def halt(self, event: Halt, ctx: Context) -> None:
+        self.halted_at = len(self.numbers)
 
     @on
     def broken(self, event: Break, ctx: Context) -> None:

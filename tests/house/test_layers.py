@@ -1,11 +1,12 @@
 """Goal: imports point downwards only, and the pure layers know no clock, no chance and no I/O.
 
 An import counts wherever it stands: at the top, inside a function, under TYPE_CHECKING, or as
-`import_module("holdfast...")`. Folders of one layer may import each other.
+`import_module("holdfast...")`. Folders of one layer may import each other, but no engine knows
+another: what two of them need stands beside the port.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ IMPURE_MODULES = {
     "threading",
     "time",
 }
+
+# A copy of a partition on Kafka is an inbox and a state of the SQLite engine.
+ENGINES_WITHIN_ENGINES = {("kafka", "sqlite")}
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
@@ -75,6 +79,19 @@ def layer_of(module: str) -> str | None:
     return parts[1] if len(parts) > 1 and parts[1] in RANK else "__init__"
 
 
+def engine_of(parts: Sequence[str]) -> str | None:
+    """The folder of one engine, of ("engine", "sqlite", "inbox"); None for what is beside them."""
+    return parts[1] if len(parts) > 2 and parts[0] == "engine" else None
+
+
+def meddles(file: Path, module: str) -> bool:
+    """Whether a file of one engine imports another one."""
+    mine, other = engine_of(file.parts), engine_of([*module.split(".")[1:], "name"])
+    if mine is None or other in (None, mine) or (mine, other) in ENGINES_WITHIN_ENGINES:
+        return False
+    return module.startswith("holdfast.") and (SOURCE / "engine" / str(other)).is_dir()
+
+
 def violations(source: Path) -> list[str]:
     """One line for every import under the package directory `source` that breaks a rule."""
     found = []
@@ -93,6 +110,8 @@ def violations(source: Path) -> list[str]:
             target = layer_of(module)
             if target is not None and RANK[target] > RANK[part]:
                 found.append(f"{path}:{line}: {part} imports {module}, which is above it")
+            if meddles(path, module):
+                found.append(f"{path}:{line}: an engine imports another one, {module}")
             if part in PURE and module.split(".")[0] in IMPURE_MODULES:
                 found.append(f"{path}:{line}: {part} is pure and imports {module}")
     return found
@@ -113,6 +132,9 @@ def test_imports_point_downwards() -> None:
         ("errors.py", "import os"),
         ("engine/sqlite/inbox.py", "import apsw, os\nfrom ...model import keys"),
         ("engine/sqlite/inbox.py", "from ..port import Engine"),
+        ("engine/sqlite/inbox.py", "from holdfast.engine import inheritance"),
+        ("engine/kafka/mirror.py", "from holdfast.engine.sqlite import segment"),
+        ("engine/urls.py", "from holdfast.engine.sqlite.engine import SqliteEngine"),
         ("runtime/worker.py", "import time\nfrom holdfast.engine import port"),
         ("__init__.py", "from holdfast.runtime.live import Live"),
         ("cli/main.py", "from holdfast import Fleet\nfrom holdfast.demo import run"),
@@ -147,6 +169,14 @@ def test_allowed_imports_pass(tmp_path: Path, path: str, code: str) -> None:
             "worker.py:2: runtime imports holdfast.cli.main",
         ),
         ("__init__.py", "from .cli.main import main", "__init__ imports holdfast.cli.main.main"),
+        (
+            "engine/http/view.py",
+            "from holdfast.engine.kafka.lines import Address",
+            "imports another",
+        ),
+        ("engine/http/view.py", "from ..kafka import lines", "imports another"),
+        ("engine/http/view.py", "from holdfast.engine import kafka", "imports another"),
+        ("engine/sqlite/inbox.py", "def f():\n    import holdfast.engine.kafka", "inbox.py:2: an"),
         ("newcomer/thing.py", "", "'newcomer' has no layer"),
         *[("model/rng.py", f"import {name}", "model is pure") for name in sorted(IMPURE_MODULES)],
         ("stepping/stepper.py", "from os.path import join", "stepping is pure"),

@@ -97,7 +97,7 @@ def test_a_catalog_of_a_newer_release(kafka: str, prefix: str, tmp_path: Path, f
     newer = {**first, "format": 9} if fields != "others" else {"type": "fleet", "format": 9}
     put(kafka, f"{prefix}.catalog", msgspec.json.encode(newer))
     for enter in (fleet.open, fleet.connect):
-        with told(NewerFormat, "format 9, this release reads 1: install the release"):
+        with told(NewerFormat, "format 9, this release reads 2: install the release"):
             enter(url)
 
 

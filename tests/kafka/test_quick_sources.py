@@ -17,10 +17,11 @@ from holdfast.engine.port import Engine
 from holdfast.errors import UsageError
 from holdfast.model.schema import Field, Schema
 from holdfast.model.types import TypeTree
+from holdfast.runtime.naming import Names
 from holdfast.runtime.sourcing.declaring import Declaration
 from holdfast.runtime.sourcing.decoding import Decoder
 from holdfast.runtime.sourcing.quick import QUICK_BYTES_MAX, Quick
-from holdfast.runtime.untyped import Names
+from holdfast.runtime.stored import StoredSchemas
 
 LIMITED: TypeTree = {"limited": "int", "by": {"ge": 0, "le": 100}}
 
@@ -39,7 +40,7 @@ SCHEMAS = {
     4: schema("Route", stops={"list": "str"}),
     5: schema("Typed", type="str"),
 }
-NAMES = Names("drones", lambda: SCHEMAS)
+NAMES = Names("drones", StoredSchemas(lambda: SCHEMAS))
 QUICK = Quick(SCHEMAS, None)
 
 

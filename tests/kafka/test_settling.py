@@ -39,7 +39,7 @@ def test_what_stands_behind_a_commit_that_has_not_ended_waits(kafka: str, tmp_pa
             beside.send(Drone, "d-1", Note(text="acknowledged"))
             for handle in (live, beside):
                 with pytest.raises(TimedOut, match="hidden"):
-                    handle.settle(timeout=0.5)
+                    handle.settle(timeout=2.0)
                 assert handle.state(Drone, "d-1").note == "before"
         beside.settle()
         assert beside.state(Drone, "d-1").note == "acknowledged"

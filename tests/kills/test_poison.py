@@ -98,8 +98,10 @@ def test_an_agent_that_kills_when_it_is_resumed_stays_paused(
         keeper_of(place, 1)
         with traps.fleet.connect(place.url) as live:
             live.send(agent, "a", traps.Step(100))
+            live.settle(timeout=20.0)  # or the pause overtakes it
             live.pause(agent, "a")
             walk(live, agent, "a", traps.Trap("exit"))
+            live.settle(timeout=20.0)  # all are held
             live.resume(agent, "a")
             live.send_many([(agent, "a", traps.Step(60)), (agent, "b", traps.Step(1))])
             live.settle(timeout=20.0)

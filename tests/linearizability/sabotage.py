@@ -51,7 +51,7 @@ def lost_states() -> None:
 
 def repeated_sends() -> None:
     """The inbox takes what it has taken before."""
-    vars(inbox)["admit"] = lambda parcel, ledger, stamp, sources_max: None
+    vars(inbox)["admit"] = lambda parcel, ledger, stamp, limits: None
 
 
 def unread_receipts() -> None:

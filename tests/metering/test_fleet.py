@@ -39,7 +39,8 @@ def told(live: Handle, look: Callable[[Values], bool]) -> Values:
 
 
 def test_everything_is_told_and_nothing_else(tmp_path: Path) -> None:
-    with running(tmp_path, "--archive", f"file:{tmp_path / 'archive'}") as (_, live):
+    words = ["--archive", f"file:{tmp_path / 'archive'}", "--otlp", "http://127.0.0.1:1"]
+    with running(tmp_path, *words) as (_, live):
         for n in range(20):
             drive(live, 2_000, hot="c-1")
             send(live, f"c-{n}", "Plan")

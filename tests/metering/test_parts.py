@@ -73,7 +73,7 @@ def some_inputs(first: int, count: int, stamp: float, key: str = "k") -> Inputs:
 def metered(batch: list[Inputs], end: int, now: float) -> Sample:
     meter = PartitionMeter(0)
     commit = Commit(Head(position=batch[0].first), Head(position=end, commits=1))
-    meter.committed(batch, commit, Instant(now, now, "boot"), 0.0, 0.0)
+    meter.committed(batch, [], commit, Instant(now, now, "boot"), 0.0, 0.0)
     return meter._to_action.sample("t")
 
 

@@ -11,8 +11,7 @@ import msgspec
 
 from holdfast.model.agent import Agent
 from holdfast.model.context import Context
-from holdfast.model.definition import HoldfastMeta
-from holdfast.model.event import Action, Event
+from holdfast.model.event import Action, Event, EventMeta
 from holdfast.model.handlers import on
 
 
@@ -162,5 +161,5 @@ def test_instances_are_plain_structs() -> None:
 
 
 def test_a_class_made_by_hand_is_checked_like_any_other() -> None:
-    made: type[Event] = HoldfastMeta("Made", (Event,), {"__annotations__": {"x": "int"}})  # type: ignore[assignment]
+    made: type[Event] = EventMeta("Made", (Event,), {"__annotations__": {"x": "int"}})  # type: ignore[assignment]
     assert made.__holdfast__.schema.fields[0].type == "int"

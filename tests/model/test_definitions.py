@@ -283,7 +283,7 @@ MISTAKES = [
         "keyword on an event",
         "class Wind(Event, frozen=False):\n    pass\n",
         1,
-        ("'frozen'", "one of: none"),
+        ("'frozen'", "one of: priority"),
     ),
 ]
 

@@ -11,8 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.definition import HoldfastMeta
-from holdfast.model.event import Event
+from holdfast.model.event import Event, EventMeta
 from holdfast.model.schema import RowReader, Schema, UntypedReader
 
 
@@ -73,7 +72,7 @@ NAMES = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=5)
 
 def event_class(fields: dict[str, Any], defaults: dict[str, Any] | None = None) -> type[Event]:
     names = {"__annotations__": fields, "__module__": __name__, **(defaults or {})}
-    return HoldfastMeta("Written", (Event,), names)  # type: ignore[return-value]
+    return EventMeta("Written", (Event,), names)  # type: ignore[return-value]
 
 
 def stored(cls: type[Event]) -> Schema:

@@ -97,6 +97,7 @@ def test_a_snapshot_during_a_ground_stop_is_of_a_stopped_fleet(tmp_path: Path) -
     data, store = tmp_path / "data", store_at(tmp_path)
     with fleet.open(f"sqlite:{data}", partitions=2) as live:
         live.send(Buoy, "b-1", Order())
+        live.settle()  # a ground stop overtakes what waits
         live.ground_stop("thunder", by="tower")
         create(data, store, "stopped")
     restore_to(store, Request(tmp_path / "there", name="stopped"))

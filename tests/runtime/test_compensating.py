@@ -110,6 +110,7 @@ def test_the_action_of_a_paused_or_a_gone_agent(tmp_path: Path) -> None:
     with opened(fleet, "memory", tmp_path) as world:
         world.live.send(Guest, "g-1", Knock())
         world.live.send(Door, "d-1", Close())
+        world.run()
         world.live.pause(Door, "d-1")
         world.run()
         world.pass_time(20.0)

@@ -41,9 +41,10 @@ S = np.zeros(1, np.dtype(program.state_descr()))
 one = np.zeros(1, np.int64)
 fold(
     S, S.copy(), S.copy(), np.zeros(1, np.int64), one, np.zeros(1, np.uint8), np.zeros(1), one, one,
-    1, np.zeros(CONTROLS, np.int64), np.array([5.0, 0.0, 1.0]), np.zeros(1, np.uint8),
-    np.zeros(2, np.int64), np.zeros(64, np.uint64), np.zeros(1, np.dtype(QUEUE_DESCR)),
-    np.zeros(64, np.uint32), np.zeros(1, np.uint8), (np.array([42.5]),),
+    1, np.zeros(0, np.int64), np.zeros(CONTROLS, np.int64), np.array([5.0, 0.0, 1.0]),
+    np.zeros(1, np.uint8), np.zeros(2, np.int64), np.zeros(64, np.uint64),
+    np.zeros(1, np.dtype(QUEUE_DESCR)), np.zeros(64, np.uint32), np.zeros(1, np.uint8),
+    (np.array([42.5]),),
 )
 print(S[0]["f_battery"], S[0]["version"])
 """

@@ -116,9 +116,11 @@ def test_what_was_too_large_for_a_commit_is_not_tried_again(
     tried: list[int] = []
     step = Partition._step
 
-    def counted(self: Partition, batch: list[Inputs], clock: float | None) -> Commit:
+    def counted(
+        self: Partition, urgent: list[Inputs], batch: list[Inputs], clock: float | None
+    ) -> Commit:
         tried.append(sum(map(len, batch)))
-        return step(self, batch, clock)
+        return step(self, urgent, batch, clock)
 
     monkeypatch.setattr(Partition, "_step", counted)
     monkeypatch.setattr(partition_module, "EVENTS_PER_COMMIT_MAX", 256)

@@ -75,6 +75,7 @@ def url(tmp_path: Path) -> str:
     with fleet.open(url, partitions=2) as live:
         live.send_many([(meter, key, Tick()) for key in KEYS])
         live.send(meter, "m-1", Later(seconds=1.5))
+        live.settle()  # a pause overtakes what waits
         live.pause(meter, "m-2", "worn")
         live.send(meter, "m-2", Tick())
         live.settle()

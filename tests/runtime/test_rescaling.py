@@ -297,6 +297,7 @@ def test_paused_agents_and_dead_letters_move_along(engine: str, tmp_path: Path) 
     with opened(FLEET, engine, tmp_path, partitions=2) as world:
         live = world.live
         live.send_many([(Meter, key, Fail()) for key in KEYS])
+        world.run()
         live.pause(Meter, "m-3", "inspection")
         live.send(Meter, "m-3", Tick())
         world.run()

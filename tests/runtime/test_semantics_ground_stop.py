@@ -95,6 +95,7 @@ def test_it_outlives_a_restart_and_a_rescaling(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'data'}"
     with fleet.open(url, partitions=2) as live:
         live.send(Buoy, "b-1", Order())
+        live.settle()  # a ground stop overtakes what waits
         live.ground_stop(WHY, by="tower")
     rescale(fleet, url, 3)
     with fleet.open(url) as live:

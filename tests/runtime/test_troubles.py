@@ -231,7 +231,7 @@ def test_a_handle_that_cannot_be_made_leaves_no_worker_behind(
     stopped: list[int] = []
     stop = Embedded.stop
 
-    def failing(*arguments: object) -> None:
+    def failing(*arguments: object, **more: object) -> None:
         raise Busy("the catalog")
 
     def counted(self: Embedded) -> None:

@@ -1,6 +1,6 @@
 """Deliberately broken variants of the code: small, believable mistakes, applied by patching.
 
-`BROKEN` names them all, those of calls too.
+`BROKEN` names them all, those of calls and of the urgent lane too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.stepping.stepper import Stepper
 from holdfast.testing.simulation.engine import SimulatedEngine
 from holdfast.testing.simulation.findings import Promise as P
 from holdfast.testing.simulation.store import Operation, Store
-from tests.simulation import broken_calls
+from tests.simulation import broken_calls, broken_lane
 from tests.simulation.variants import Patch, variants
 
 BROKEN, found_by = variants()
@@ -87,7 +87,8 @@ def dedupe_window_is_not_persisted(patch: Patch) -> None:
     def forgetful(self: Store, journal: list[Operation]) -> None:
         recover(self, journal)
         for part in self.image._partitions:
-            part.ledger.sources.clear()
+            part.ledger.named.clear()
+            part.ledger.anonymous.clear()
             part.ledger.chunks.clear()
 
     patch.setattr(Store, "recover", forgetful)
@@ -553,3 +554,4 @@ def a_rescale_does_not_wait_for_the_drain(patch: Patch) -> None:
 
 
 BROKEN += broken_calls.BROKEN
+BROKEN += broken_lane.BROKEN

@@ -23,6 +23,12 @@ class Tow(Event):
     ship: str
 
 
+class Cast(Event, priority="urgent"):
+    """Let go of the ship at once."""
+
+    ship: str
+
+
 class Pull(Action, expires=1.5):
     ship: str
 
@@ -46,6 +52,11 @@ class Tug(Agent):
         ctx.emit(Anchor())
         if event.ship == "wreck":
             raise ValueError("a wreck")
+
+    @on
+    def cast(self, event: Cast, ctx: Context) -> None:
+        self.heard = [*self.heard[-5:], f"cast {event.ship}"]
+        ctx.emit(Hoot(times=9))
 
     @on
     def acknowledged(self, event: ActionAcknowledged, ctx: Context) -> None:

@@ -28,7 +28,7 @@ class Job(Event):
     weight: float = 1.0
 
 
-class Dropped(Event):
+class Dropped(Event, priority="urgent"):
     pass
 
 
@@ -44,7 +44,7 @@ class Wanted(Event):
     percent: float
 
 
-class Granted(Event):
+class Granted(Event, priority="urgent"):
     pad: int
     path: list[str] = []
 
@@ -62,7 +62,7 @@ class Beat(Event):
     pass
 
 
-class Visit(Event):
+class Visit(Event, priority="urgent"):
     stay: float = 0.0
     rude: bool = False
 

@@ -30,7 +30,7 @@ class Job(Event):
     urgent: bool = False
 
 
-class Dropped(Event):
+class Dropped(Event, priority="urgent"):
     pass
 
 
@@ -48,7 +48,7 @@ class Wanted(Event):
     percent: float
 
 
-class Granted(Event):
+class Granted(Event, priority="urgent"):
     pad: int
     path: list[str] = []
 
@@ -66,7 +66,7 @@ class Beat(Event):
     pass
 
 
-class Visit(Event):
+class Visit(Event, priority="urgent"):
     seconds: float = 0.0
     rude: bool = False
 

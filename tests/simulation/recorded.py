@@ -11,8 +11,17 @@ from dataclasses import replace
 
 import msgspec
 
-from holdfast.engine.memory import MemoryEngine
-from holdfast.engine.port import APPEND_SECONDS, Claim, Granted, Parcel, Revoked, Taken
+from holdfast.engine.inheritance import union
+from holdfast.engine.memory import MemoryEngine, MemoryLedger
+from holdfast.engine.port import (
+    APPEND_SECONDS,
+    Claim,
+    Granted,
+    Parcel,
+    Revoked,
+    Taken,
+    waiting_in,
+)
 from holdfast.engine.stamping import Instant
 from holdfast.errors import Busy
 from holdfast.model.keys import slot_of
@@ -93,6 +102,8 @@ class RecordedEngine(MemoryEngine):
     ) -> list[Taken | Exception]:
         messages = any(parcel.mark is not None for parcel in parcels)
         results = super().append(partition, parcels, wait_seconds)
+        log, came = self.logs[partition], self._partitions[partition].urgent
+        log.came += [self._time.true] * (came - len(log.came))
         if messages:
             self._maybe_crash()
         elif self.loses_acknowledgement:
@@ -113,13 +124,13 @@ class RecordedEngine(MemoryEngine):
 
     def written(self) -> list[PartitionLog]:
         for log, part in zip(self.logs, self._partitions, strict=True):
-            log.frames = list(part.inbox)
+            log.frames, log.lane = list(part.inbox), list(part.lane)
         return self.logs
 
     def quiet_at(self, wall: float) -> bool:
         """Everything is folded, every message has arrived, and no timer is due. Calls may wait."""
         for part in self._partitions:
-            if part.next != part.committed.position:
+            if waiting_in(part, part.committed):
                 return False
             for destination, following in part.numbers.items():
                 taken = self._partitions[destination].ledger.marks.get(part.born, 0)
@@ -138,12 +149,10 @@ class RecordedEngine(MemoryEngine):
         for log, part in zip(other.logs, other._partitions, strict=True):
             letters = self._letters_of(log.slots)
             calls = self._calls_of(log.slots)
+            part.ledger = MemoryLedger(union(each.ledger.dedupe() for each in self._partitions))
             for parent in self._partitions:
                 part.generation = max(part.generation, parent.generation)
                 part.stamp = max(part.stamp, parent.stamp)
-                part.ledger.sources.update(parent.ledger.sources)
-                for chunk, bits in parent.ledger.chunks.items():
-                    part.ledger.chunks[chunk] = part.ledger.chunks.get(chunk, 0) | bits
                 for name, record in parent.states.items():
                     if slot_of(record.key) in log.slots:
                         part.states[name] = _without_asks(record)

@@ -386,7 +386,7 @@ def random_run(seed: int, steps: int = 120) -> Evidence:
     return run.finished()
 
 
-def rich_run(seed: int = 28) -> Evidence:
+def rich_run(seed: int = 18) -> Evidence:
     """One run that has everything: an upgrade, then a rescale, then more of the same."""
     run = Run(seed, partitions=2, trouble=0.02)
     for step in range(300):

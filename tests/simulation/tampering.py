@@ -58,7 +58,16 @@ class Case:
 
     def __init__(self, evidence: Evidence) -> None:
         generations = [
-            [replace(log, frames=list(log.frames), commits=list(log.commits)) for log in generation]
+            [
+                replace(
+                    log,
+                    frames=list(log.frames),
+                    lane=list(log.lane),
+                    came=list(log.came),
+                    commits=list(log.commits),
+                )
+                for log in generation
+            ]
             for generation in evidence.generations
         ]
         self.evidence = replace(

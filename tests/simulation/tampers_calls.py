@@ -104,6 +104,9 @@ def a_reply_answers_a_call_that_nobody_made(case: Case) -> None:
 @breaks(SETTLES, CALLS, FOLD, alone=False)
 def a_reply_never_came(case: Case) -> None:
     """The agent never got it, and the run was called quiet."""
-    log, place, _ = list(case.frames("reply"))[-1]
+    replies = list(case.frames("reply"))
+    answered = [inputs[0].answers for _, _, inputs in replies]
+    taken = max(i for i, each in enumerate(answered) if answered.index(each) == i)
+    log, place, _ = replies[taken]
     frame = log.frames[place]
     log.frames[place] = replace(frame, frame=edited(frame.frame, arguments=lambda _: ["other"]))

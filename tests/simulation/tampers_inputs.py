@@ -109,7 +109,7 @@ def two_events_changed_places(case: Case) -> None:
     """Of two that were sent one after the other, the later one is in front."""
     singles: dict[int, list[tuple[PartitionLog, int]]] = defaultdict(list)
     for log, place, inputs in case.frames("external"):
-        if len(inputs) == 1 and inputs[0].agent == "Visitor":
+        if len(inputs) == 1 and inputs[0].agent == "Depot":
             singles[log.number].append((log, place))
     (log, one), (_, other) = next(found[:2] for found in singles.values() if len(found) > 1)
     earlier, later = log.frames[one], log.frames[other]

@@ -63,9 +63,10 @@ def evidence_of(bench: Bench) -> Evidence:
 
 
 def found_in(bench: Bench) -> list[str]:
-    """Messages are not carried here, so a run never comes to rest; all else must be right."""
-    findings = judge(evidence_of(bench))
-    return [str(each) for each in findings if each.promise is not Promise.SETTLES]
+    """Messages are not carried here, so a run never comes to rest; and there is no lane, so all
+    commands are in the inbox, as of old. All else must be right."""
+    told = (str(each) for each in judge(evidence_of(bench)) if each.promise is not Promise.SETTLES)
+    return [each for each in told if "stands where it does not belong" not in each]
 
 
 @settings(max_examples=200, deadline=None)

@@ -16,8 +16,10 @@ import pytest
 from holdfast.runtime.live import Live
 from holdfast.testing import simulate
 from holdfast.testing.simulation.campaign import Campaign, PromiseBroken, Tally, judged
+from holdfast.testing.simulation.contract.overtaking import in_order_of_folding
 from holdfast.testing.simulation.decoding import inputs_of
 from holdfast.testing.simulation.faults import Fault, Restriction
+from holdfast.testing.simulation.history import History
 from holdfast.testing.simulation.run import run
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.broken import outbox_is_not_loaded
@@ -73,6 +75,24 @@ def test_calls_end_in_every_way() -> None:
     ways = ("returned", "error", "timeout", "died", "circuit-open", "inherited")
     assert [way for way in ways if seen[way] < 3] == []
     assert seen["came"] - seen["closed"] > 50
+
+
+def test_urgent_events_overtake_others() -> None:
+    """From numbered and ordered sources, as questions and as commands; what they overtake is
+    folded behind them, though it came first."""
+    seen = Counter[str]()
+    for seed in range(24):
+        for partition in History(run(PROGRAMS, seed).evidence).partitions:
+            now = 0.0
+            for urgent, one in in_order_of_folding(partition):
+                if urgent:
+                    kind = "asked" if one.asks else str(one.source or one.origin).partition("-")[0]
+                    seen[kind] += 1
+                seen["overtaken"] += one.stamp < now
+                now = max(now, one.stamp)
+    ways = ("device", "logbook", "asked", "control")
+    assert [way for way in ways if seen[way] < 5] == [], seen
+    assert seen["overtaken"] > 200
 
 
 def test_a_seed_gives_the_same_trace_in_another_process() -> None:

@@ -231,7 +231,7 @@ class Bench:
 
     @property
     def logs(self) -> list[tuple[str, str, str, str]]:
-        return [(*line,) for commit in self.commits for line in commit.logs]
+        return [line[:4] for commit in self.commits for line in commit.logs]
 
     def everything(self) -> dict[str, object]:
         """All that must not depend on how inputs were cut into batches.

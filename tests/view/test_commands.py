@@ -5,11 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import PATIENCE_SECONDS, Running, holdfast, holdfast_here
+from holdfast import Fleet
+from holdfast.runtime.viewing.running import Runner
+from tests.cli.commands import (
+    PATIENCE_SECONDS,
+    SCRIPT,
+    Running,
+    environment,
+    eventually,
+    holdfast,
+    holdfast_here,
+)
 from tests.gateway.served import Client, gateway_on, refused
 from tests.view.zones import Battery, Drone, ZoneLoad, fleet
 
@@ -79,3 +90,56 @@ def test_under_holdfast_run(tmp_path: Path) -> None:
             runner = view.standing().runner
             assert runner is not None
             os.kill(runner, signal.SIGKILL)
+
+
+@pytest.mark.kill
+def test_a_gateway_finds_views_in_another_folder(tmp_path: Path) -> None:
+    """That of `holdfast run`, which folds them there, and one alone; by name and in SQL."""
+    url, views = f"sqlite:{tmp_path / 'data'}", str(tmp_path / "elsewhere")
+    words = (ZONES, "--engine", url, "--snapshots", "none", "--views", views, "--port", "0")
+    alone = [str(SCRIPT), "gateway", "--engine", url, "--views", views, "--port", "0"]
+    with Running(*words, cwd=tmp_path) as run, fleet.connect(url, views=views) as live:
+        receipt = live.send(Drone, "d-1", Battery(zone="north", percent=9))
+        assert live.view(ZoneLoad).get("north", after=receipt, timeout=PATIENCE_SECONDS)
+        assert run.process.stdout is not None
+        looks_there(run.process.stdout.readline())
+        with subprocess.Popen(
+            alone, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
+        ) as gateway:
+            assert gateway.stdout is not None
+            try:
+                looks_there(gateway.stdout.readline())
+            finally:
+                gateway.terminate()
+    assert not (tmp_path / "data" / "views").exists()
+
+
+def looks_there(line: str) -> None:
+    """The gateway that has said where it is."""
+    assert "gateway at http://" in line, line
+    client = Client(int(line.strip().rpartition(":")[2]))
+    eventually("it answers", lambda: is_ready(client))
+    assert [each["view"] for each in client.get("/views").json()["views"]] == ["ZoneLoad"]
+    assert client.get("/views/ZoneLoad/north").json()["row"]["low"] == 1
+    found = client.post("/query", {"sql": "SELECT key, low FROM zoneload"})
+    assert found.json()["rows"] == [["north", 1]], found
+
+
+def is_ready(client: Client) -> bool:
+    try:
+        return client.get("/readyz").status == 200
+    except OSError:
+        return False
+
+
+def test_a_folder_that_is_given_counts_without_views_of_the_fleet(tmp_path: Path) -> None:
+    """A view that is run apart is read where `fleet.open(views=)` says."""
+    url, views = f"sqlite:{tmp_path / 'data'}", tmp_path / "elsewhere"
+    with Fleet("zones", agents=[Drone]).open(url, views=str(views)) as live:
+        live.send(Drone, "d-1", Battery(zone="north", percent=9))
+        live.settle()
+        runner = Runner(live.engine, ZoneLoad, views)
+        while runner.tick():
+            pass
+        assert live.view(ZoneLoad).rows()["north"].low == 1
+        runner.close()

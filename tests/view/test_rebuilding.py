@@ -149,10 +149,10 @@ def test_the_old_rows_serve_meanwhile(tmp_path: Path) -> None:
         assert caught_up(live) == rows
 
 
-def started(url: str) -> subprocess.Popen[str]:
+def started(url: str, *options: str) -> subprocess.Popen[str]:
     reference = f"{Path(__file__).parent / 'zones.py'}:ZoneLoad"
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "view", "run", reference, "--engine", url],
+        [sys.executable, "-c", COMMAND, "view", "run", reference, "--engine", url, *options],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,15 +6,10 @@ import logging
 import signal
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.options import engine_option
-
-if TYPE_CHECKING:
-    from holdfast.gateway.mqtt.address import Broker
-    from holdfast.gateway.mqtt.table import Table
 
 
 @click.command()
@@ -55,10 +50,6 @@ def bridge(url: str, broker: str, table: str | None, keep: str | None, actions_f
     def stop(number: int, frame: FrameType | None) -> None:
         stopping.set()
 
-    def ready(found: Broker, said: Table) -> None:
-        shown = ", ".join(said.filters) or "nothing"
-        click.echo(f"{engine.catalog.fleet} takes {shown} from {found.place}")
-
     engine = open_engine(url, None)
     try:
         signal.signal(signal.SIGTERM, stop)
@@ -66,7 +57,7 @@ def bridge(url: str, broker: str, table: str | None, keep: str | None, actions_f
         done = run_bridge(
             *(engine, url, broker, table, keep, stopping.is_set),
             from_now=actions_from == "latest",
-            ready=ready,
+            say=click.echo,
         )
         click.echo(f"the bridge has stopped: {done}")
     finally:

@@ -124,7 +124,8 @@ def _is_name(text: str) -> bool:
 def show(report: Report) -> None:
     click.echo(
         f"{report.candidate} over {moment(report.since)} to {moment(report.until)}: "
-        f"{report.inputs:,} inputs ({report.messages:,} messages, {report.firings:,} timers) in "
+        f"{report.inputs:,} inputs ({report.messages:,} messages, {report.firings:,} timers and "
+        "urgent events) in "
         f"{report.seconds:.1f} s, {report.inputs_per_second:,.0f}/s with {report.jobs} "
         f"process{'es' if report.jobs > 1 else ''}"
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from holdfast.cli.options import engine_option
+from holdfast.cli.options import engine_option, otlp_option, views_option
 from holdfast.engine.urls import hidden
 from holdfast.errors import InUse, UsageError
 from holdfast.runtime.launching import Helper
@@ -38,7 +38,9 @@ class GatewayOptions(NamedTuple):
     client_ca: str | None
     grpc_port: str | None
 
-    def settings(self, fleet: str | None, snapshots: str | None) -> Settings:
+    def settings(
+        self, fleet: str | None = None, snapshots: str | None = None, views: str | None = None
+    ) -> Settings:
         from holdfast.gateway.settings import Settings
 
         found = Settings(
@@ -51,6 +53,7 @@ class GatewayOptions(NamedTuple):
             client_ca=self.client_ca,
             fleet=fleet,
             snapshots=snapshots,
+            views=views,
         )
         found.check()
         return found
@@ -67,9 +70,11 @@ class GatewayOptions(NamedTuple):
         if self.port == "none" and self.grpc_port not in (None, "none"):
             raise UsageError("--grpc-port is of the gateway: leave out --port none")
         if self.port != "none" and not _missing():
-            self.settings(None, None)
+            self.settings()
 
-    def beside(self, url: str, fleet: str, snapshots: str | None) -> tuple[list[Helper], str]:
+    def beside(
+        self, url: str, fleet: str, snapshots: str | None, views: str | None
+    ) -> tuple[list[Helper], str]:
         """The gateway of a fleet, and a line about it. Only one that was asked for has to be."""
         if self.port == "none":
             return [], ""
@@ -83,7 +88,7 @@ class GatewayOptions(NamedTuple):
         from holdfast.gateway.grpc.ports import reserve
         from holdfast.gateway.serving import listen
 
-        settings, held = reserve(self.settings(fleet, snapshots))
+        settings, held = reserve(self.settings(fleet, snapshots, views))
         try:
             listener = listen(settings)
         except InUse as taken:
@@ -178,8 +183,10 @@ def _print_proto(context: click.Context, option: click.Parameter, asked: bool) -
 @click.command()
 @engine_option
 @gateway_options
+@otlp_option
 @click.option("--fleet", metavar="FLEET", help="The code, for states of the past (?at=).")
 @click.option("--snapshots", metavar="URL", help="For the same; beside the data unless given.")
+@views_option
 @click.option(
     "--print-proto",
     is_flag=True,
@@ -188,7 +195,14 @@ def _print_proto(context: click.Context, option: click.Parameter, asked: bool) -
     callback=_print_proto,
     help="Print the schema of gRPC, holdfast.proto, and exit.",
 )
-def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str | None) -> None:
+def gateway(
+    url: str,
+    gateway: GatewayOptions,
+    fleet: str | None,
+    snapshots: str | None,
+    otlp: str | None,
+    views: str | None,
+) -> None:
     """Serve the fleet whose data is there over HTTP, until SIGTERM or Ctrl-C.
 
     It keeps nothing itself: there can be several, and any of them can be stopped at any time.
@@ -200,18 +214,23 @@ def gateway(url: str, gateway: GatewayOptions, fleet: str | None, snapshots: str
     from holdfast.gateway.grpc.ports import reserve
     from holdfast.gateway.serving import listen, make_server
     from holdfast.runtime.supervised import when_told_to_finish
+    from holdfast.runtime.tracing.exporting import ask_for, start_tracing
     from holdfast.runtime.untyped import connect_untyped
 
     if gateway.port == "none":
         raise UsageError("--port none: a gateway alone needs a port")
-    told = msgspec.structs.replace(gateway.settings(fleet, snapshots), url=hidden(url))
+    ask_for(otlp)
+    told = msgspec.structs.replace(gateway.settings(fleet, snapshots, views), url=hidden(url))
     settings, held = reserve(told)
-    with held or nullcontext(), connect_untyped(url) as live, listen(settings) as listener:
-        server = make_server(live, settings)
-        when_told_to_finish(server.stop)
+    with held or nullcontext(), connect_untyped(url, views) as live, listen(settings) as listener:
         fleet_name = live.engine.catalog.fleet
+        tracer = start_tracing(fleet_name, "gateway")
+        server = make_server(live, settings, tracer)
+        when_told_to_finish(server.stop)
         click.echo(f"{fleet_name}: gateway at {_shown(settings, listener)}")
         server.run([listener])
+        if tracer is not None:
+            tracer.stop()
         click.echo(f"{fleet_name}: the gateway has stopped")
 
 

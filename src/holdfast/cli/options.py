@@ -11,9 +11,14 @@ import msgspec
 from holdfast.engine.urls import DEFAULT_URL
 from holdfast.errors import UsageError
 from holdfast.model.schema import Field, Schema, UntypedReader
-from holdfast.runtime.untyped import check_fields
+from holdfast.runtime.naming import check_fields
 
 Command = Callable[..., None]
+
+
+views_option = click.option(
+    "--views", metavar="PATH", help="Where views are kept; beside the data unless given."
+)
 
 
 def engine_option(command: Command) -> Command:
@@ -38,6 +43,15 @@ def engine_option(command: Command) -> Command:
         context.invoke(command, url=url, **others)
 
     return wrapped
+
+
+def otlp_option(command: Command) -> Command:
+    return click.option(
+        "--otlp",
+        metavar="URL",
+        help="Export spans to an OpenTelemetry receiver, http://host:4318. Default "
+        "OTEL_EXPORTER_OTLP_ENDPOINT, else none.",
+    )(command)
 
 
 def agent_and_key(text: str) -> tuple[str, str]:

@@ -96,7 +96,10 @@ def _print(outcome: Outcome, alone: str | None) -> None:
         return
     name = f"partition {outcome.partition}"
     if outcome.difference is None:
-        what = [f"{outcome.events:,} events", f"{outcome.fired:,} timers and expiries"]
+        what = [
+            f"{outcome.events:,} events",
+            f"{outcome.fired:,} timers, expiries and urgent events",
+        ]
         if alone is None:
             what += [f"{outcome.sums:,} of {outcome.commits:,} commits by their sums"]
             what += [f"{outcome.agents:,} agents"] if outcome.agents else []

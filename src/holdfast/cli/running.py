@@ -13,7 +13,7 @@ import click
 from holdfast.blob.urls import open_blob
 from holdfast.cli.folding import fold_standard_input
 from holdfast.cli.gateway import GatewayOptions, gateway_options
-from holdfast.cli.options import engine_option
+from holdfast.cli.options import engine_option, otlp_option, views_option
 from holdfast.engine.port import Engine
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.urls import DEFAULT_URL, hidden, open_engine, parse, place_of
@@ -32,6 +32,7 @@ from holdfast.runtime.schemas import agree, check_agents, states_in_use
 from holdfast.runtime.snapshots.snapshotter import PACE
 from holdfast.runtime.snapshots.store import default_store
 from holdfast.runtime.sourcing.starting import SourceOptions
+from holdfast.runtime.tracing.exporting import ask_for
 
 
 @click.command()
@@ -81,13 +82,14 @@ from holdfast.runtime.sourcing.starting import SourceOptions
 )
 @click.option("--mqtt", metavar="URL", help="Bridge to an MQTT broker, mqtt://host:port.")
 @click.option("--mqtt-table", metavar="FILE", help="Its table of topics, as for `bridge`.")
-@click.option("--views", metavar="PATH", help="Where views are kept; beside the data unless given.")
+@views_option
 @click.option("--pin", is_flag=True, help="Each worker keeps to one core, in turn.")
 @click.option(
     "--log-format",
     type=click.Choice(logs.FORMATS),
     help="text, or json: one object per line. Default HOLDFAST_LOG_FORMAT, else text.",
 )
+@otlp_option
 @gateway_options
 def run(
     url: str,
@@ -108,6 +110,7 @@ def run(
     views: str | None,
     pin: bool,
     log_format: str | None,
+    otlp: str | None,
 ) -> None:
     """Run FLEET (fleet.py, fleet.py:name or module:name) until SIGTERM or Ctrl-C.
 
@@ -118,6 +121,7 @@ def run(
     if log_format is not None:
         os.environ[logs.FORMAT] = log_format  # for the processes it starts, too
     logs.set_up("supervisor")
+    ask_for(otlp)
     if parse(url).scheme == "memory":
         if archive is not None or snapshots not in (None, "none"):
             raise UsageError("memory: is gone with its process: copy a directory, sqlite:PATH")
@@ -135,7 +139,7 @@ def run(
         helpers.append(_snapshotter(hidden(url), store, snapshot_events, snapshot_seconds))
     gateway.check()
     beside = (SourceOptions(sources, source_brokers), BridgeOptions(mqtt, mqtt_table))
-    serving = partial(gateway.beside, hidden(url), fleet, snapshots)
+    serving = partial(gateway.beside, hidden(url), fleet, snapshots, views)
     folding = Helper("views", "holdfast.runtime.viewing.process", [fleet, hidden(url), views or ""])
     _supervise(
         fleet, url, workers, partitions, memory_max, archive, helpers, beside, pin, serving, folding

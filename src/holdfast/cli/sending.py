@@ -14,6 +14,7 @@ from holdfast.cli.options import agent_and_key, engine_option, event_values
 from holdfast.cli.output import print_json
 from holdfast.errors import TryAgain, UsageError
 from holdfast.model.keys import check_key
+from holdfast.runtime.reached import Reached
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.untyped import Address, UntypedLive, connect_untyped, receipt_text
 
@@ -150,7 +151,7 @@ def _row(live: UntypedLive, line: bytes) -> Address:
 
 
 def _send_file(url: str, path: str, source: str | None, seq: int | None, timeout: float) -> None:
-    reached: dict[int, int] = {}
+    reached = Reached()
     sent = repeats = 0
     with connect_untyped(url) as live, _opened(path) as file:
         lines = numbered_lines(file)
@@ -161,11 +162,12 @@ def _send_file(url: str, path: str, source: str | None, seq: int | None, timeout
             except (UsageError, TryAgain) as error:
                 before = f"{path}: {sent:,} events were sent, then " if sent else f"{path}: "
                 raise type(error)(f"{before}{error}") from None
-            reached.update(receipt.positions)
+            for place in receipt.positions:
+                reached.add(*place)
             sent += len(batch)
             repeats += receipt.repeats
     _tell_repeats(repeats, sent, source)
-    click.echo(receipt_text(Receipt(tuple(sorted(reached.items())))))
+    click.echo(receipt_text(Receipt(reached.positions)))
 
 
 def _tell_repeats(repeats: int, sent: int, source: str | None) -> None:

@@ -7,12 +7,9 @@ import threading
 
 import click
 
-from holdfast.cli.options import Command, engine_option
+from holdfast.cli.options import Command, engine_option, views_option
 from holdfast.cli.output import fields_of, print_fields, print_json, print_table, text_of
 
-views_option = click.option(
-    "--views", metavar="PATH", help="Where views are kept; beside the data unless given."
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 
 

@@ -4,8 +4,7 @@ Per source the ledger keeps the highest number seen and a bitmap of the WINDOW n
 chunks, so that an append rewrites only the chunks it touches. A number inside the window is known
 exactly; one below it can no longer be told apart from a repeat and is refused to the producer.
 
-Sources whose name starts with "~" belong to handles that were given none. A handle never resends
-after ANONYMOUS_SECONDS, so its source may be forgotten then; named sources never are.
+Which sources are known, and how many may be, is in `sources`.
 """
 
 from __future__ import annotations
@@ -13,31 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import compress
-from typing import NamedTuple, Protocol, cast, overload
+from typing import Protocol, cast, overload
 
-from holdfast.engine.port import Parcel
-from holdfast.errors import OutOfOrder, TooManySources, TooOld, UsageError
+from holdfast.engine.port import Limits, Parcel, Taken
+from holdfast.engine.sources import Sources, known, make_room, renewed
+from holdfast.errors import OutOfOrder, TooOld, UsageError
+from holdfast.stepping.frame import Frame
+from holdfast.stepping.lane import LANE, partly_urgent, wholly_urgent
 
 CHUNK = 4096
 CHUNKS = 32
 WINDOW = CHUNK * CHUNKS
-ANONYMOUS_SECONDS = 600.0
 SEQ_MAX = 2**62
 _DIGITS = b"01" + bytes(254)  # flags as the digits of a number
 
 
-class SourceRow(NamedTuple):
-    top: int
-    stamp: float
-
-
-class Ledger(Protocol):
+class Ledger(Sources, Protocol):
     """The rows that admission reads and writes, in the transaction that appends."""
 
-    def source(self, name: str) -> SourceRow | None: ...
-    def put_source(self, name: str, row: SourceRow) -> None: ...
-    def source_count(self) -> int: ...
-    def forget_idle_anonymous(self, before: float) -> int: ...
     def chunk(self, name: str, number: int) -> int: ...
     def put_chunk(self, name: str, number: int, bits: int) -> None: ...
     def drop_chunks_below(self, name: str, number: int) -> None: ...
@@ -83,10 +75,10 @@ class Picked(Sequence[int]):
         return list(self)
 
 
-def admit(parcel: Parcel, ledger: Ledger, stamp: float, sources_max: int) -> list[int] | None:
+def admit(parcel: Parcel, ledger: Ledger, stamp: float, limits: Limits) -> list[int] | None:
     """Indexes of the rows that are new, in order; None for all of them (the usual case).
 
-    A refusal is raised before the ledger is changed.
+    A refusal is raised before the ledger is changed, apart from idle sources that are forgotten.
     """
     if parcel.mark is not None:
         return _admit_messages(parcel, ledger)
@@ -97,7 +89,7 @@ def admit(parcel: Parcel, ledger: Ledger, stamp: float, sources_max: int) -> lis
             f"{len(parcel.seqs)} sequence numbers for {parcel.frame.count} events: give one each"
         )
     writes: list[Write] = []
-    fresh = _admit_numbers(parcel, parcel.source, ledger, stamp, sources_max, writes)
+    fresh = _admit_numbers(parcel, parcel.source, ledger, stamp, limits, writes)
     if "previous" in parcel.frame:
         _check_previous(parcel, parcel.source, ledger, fresh, writes)
     for write in writes:
@@ -123,18 +115,18 @@ def _admit_numbers(
     name: str,
     ledger: Ledger,
     stamp: float,
-    sources_max: int,
+    limits: Limits,
     writes: list[Write],
 ) -> list[int] | None:
     seqs = parcel.seqs
     low, high = _ends(seqs)
     if low < 0 or high > SEQ_MAX:
         raise UsageError(f"sequence number {low if low < 0 else high}: give 0 to {SEQ_MAX}")
-    row = ledger.source(name)
+    row = known(ledger, name, stamp)
     if row is None:
-        _make_room(ledger, stamp, sources_max)
-        row = SourceRow(-1, 0.0)
-    floor = row.top - WINDOW  # what was forgotten before this parcel came
+        make_room(ledger, name, stamp, limits)
+    before = -1 if row is None else row.top
+    floor = before - WINDOW  # what was forgotten before this parcel came
     if low <= floor:
         raise TooOld(
             f"source {name!r} sends number {low}, below its dedupe window which starts at "
@@ -142,16 +134,17 @@ def _admit_numbers(
         )
     stale: set[int] = set()
     for number, mask, members in _by_chunk(seqs):
-        known = ledger.chunk(name, number) if row.top >= 0 else 0
-        if known & mask:
-            stale.update(i for i in members if known >> (seqs[i] % CHUNK) & 1)
-        if known | mask != known:
-            writes.append(partial(ledger.put_chunk, name, number, known | mask))
-    top = max(row.top, high)
-    if top // CHUNK != row.top // CHUNK:
+        seen = 0 if row is None else ledger.chunk(name, number)
+        if seen & mask:
+            stale.update(i for i in members if seen >> (seqs[i] % CHUNK) & 1)
+        if seen | mask != seen:
+            writes.append(partial(ledger.put_chunk, name, number, seen | mask))
+    top = max(before, high)
+    if row is not None and top // CHUNK != before // CHUNK:
         writes.append(partial(ledger.drop_chunks_below, name, (top - WINDOW) // CHUNK))
-    if top != row.top or stamp > row.stamp + ANONYMOUS_SECONDS / 10:
-        writes.append(partial(ledger.put_source, name, SourceRow(top, stamp)))
+    after = renewed(row, top, stamp)
+    if after != row:
+        writes.append(partial(ledger.put_source, name, after, row))
     return [i for i in range(len(seqs)) if i not in stale] if stale else None
 
 
@@ -208,18 +201,6 @@ def _picked_by_chunk(seqs: Picked) -> list[tuple[int, int, Sequence[int]]]:
     return result
 
 
-def _make_room(ledger: Ledger, stamp: float, sources_max: int) -> None:
-    if ledger.source_count() < sources_max:
-        return
-    # The stamp of a source that was used is renewed at every tenth of that time only.
-    if ledger.forget_idle_anonymous(stamp - ANONYMOUS_SECONDS * 1.1):
-        return
-    raise TooManySources(
-        f"{sources_max} sources have sent here, the bound (none is forgotten): reuse source "
-        "names, or raise sources_max in the engine URL"
-    )
-
-
 def _check_previous(
     parcel: Parcel, name: str, ledger: Ledger, fresh: list[int] | None, writes: list[Write]
 ) -> None:
@@ -241,3 +222,12 @@ def _check_previous(
             )
         here[key] = seq
         writes.append(partial(ledger.put_last_of_key, name, key, seq))
+
+
+def taken_at(frame: Frame, new: int, following: int, urgent: int, stamp: float) -> Taken:
+    """Of the frame that came, and where inbox and lane go on behind what was new of it."""
+    if wholly_urgent(frame) and new == frame.count:
+        return Taken(urgent, new, stamp)
+    repeats_there = new < frame.count and urgent > LANE
+    both = partly_urgent(frame) or repeats_there
+    return Taken(following, new, stamp, urgent if both else 0)

@@ -50,6 +50,7 @@ class Facts(NamedTuple):
     stamp: Instant = NEVER  # of the newest event in it
     sent_next: Mapping[int, int] = {}
     marks: Mapping[str, int] = {}
+    urgent: int = 0  # so many events have come to its lane
 
 
 class PartitionContents(Protocol):
@@ -62,7 +63,9 @@ class PartitionContents(Protocol):
     def calls(self) -> list[Call]: ...  # the open ones
     def fates(self) -> list[Fate]: ...  # the oldest first
     def outbox(self) -> Outbox: ...
-    def frames(self) -> Iterator[StoredFrame]: ...  # from the one that holds the position on
+    def frames(self) -> Iterator[StoredFrame]:
+        """From the one that holds the position on; then those that wait in the lane."""
+
     def dedupe(self) -> Dedupe: ...
 
 
@@ -129,4 +132,5 @@ class HeldContents:
 
 def of_retired(number: int, slots: range, incarnation: str, head: Head) -> Facts:
     """Its dead letters went to its children, and its events are past retention after planting."""
-    return Facts(number, slots, incarnation, head._replace(letters_next=1), next=head.position)
+    head = head._replace(letters_next=1)
+    return Facts(number, slots, incarnation, head, next=head.position, urgent=head.urgent)

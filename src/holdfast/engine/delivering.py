@@ -15,6 +15,7 @@ from holdfast.errors import DamagedData
 from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import in_lane
 from holdfast.stepping.rows import select
 
 
@@ -64,8 +65,14 @@ class DeliveredPartition:
         return []
 
     def frames(self) -> Iterator[StoredFrame]:
-        yield from self._source.frames()
+        lane: list[StoredFrame] = []
+        for stored in self._source.frames():
+            if in_lane(stored.first):
+                lane.append(stored)
+            else:
+                yield stored
         yield from self._arrived
+        yield from lane
 
     def dedupe(self) -> Dedupe:
         return self._source.dedupe()

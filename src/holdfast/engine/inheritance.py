@@ -12,8 +12,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.engine.admission import CHUNK, WINDOW, SourceRow
-from holdfast.engine.port import View
+from holdfast.engine.admission import CHUNK, WINDOW
+from holdfast.engine.port import Limits, View, waiting_in
+from holdfast.engine.sources import (
+    IDLE_SECONDS,
+    SourceCount,
+    SourceRow,
+    is_anonymous,
+    is_forgotten,
+)
 from holdfast.engine.stamping import Instant
 from holdfast.errors import Fenced, Rescaling, UsageError
 from holdfast.model.keys import Layout, slot_of
@@ -51,13 +58,39 @@ def union(parents: Iterable[Dedupe]) -> Dedupe:
     return result
 
 
-def check_sources(union: Dedupe, sources_max: int) -> None:
-    """Past the bound a new partition would refuse every source that it does not know."""
-    if len(union.sources) > sources_max:
+def within_bounds(union: Dedupe, stamp: float, limits: Limits) -> Dedupe:
+    """Without forgotten sources and, as far as a bound demands it, without idle ones.
+
+    UsageError where that is not enough: a new partition would refuse every source of that kind
+    that it does not know.
+    """
+    known = {n: row for n, row in union.sources.items() if not is_forgotten(n, row.stamp, stamp)}
+    aged = sorted((row.stamp, name) for name, row in known.items() if is_anonymous(name))
+    too_many = max(0, len(aged) - limits.anonymous_sources_max)
+    for at, name in aged[:too_many]:
+        if at < stamp - IDLE_SECONDS:
+            del known[name]
+    _check_count(SourceCount.of(known), limits)
+    return Dedupe(
+        known,
+        {chunk: bits for chunk, bits in union.chunks.items() if chunk[0] in known},
+        {key: last for key, last in union.last_by_key.items() if key[0] in known},
+    )
+
+
+def _check_count(count: SourceCount, limits: Limits) -> None:
+    if count.named > limits.sources_max:
         raise UsageError(
-            f"{len(union.sources):,} sources have sent to these partitions together, and each new "
-            f"one may know {sources_max:,}: raise sources_max in the engine URL, here and wherever "
-            "the fleet runs"
+            f"{count.named:,} named sources have sent to these partitions together, and each new "
+            f"one may know {limits.sources_max:,}: raise sources_max in the engine URL, here and "
+            "wherever the fleet runs"
+        )
+    if count.anonymous > limits.anonymous_sources_max:
+        raise UsageError(
+            f"{count.anonymous:,} requests and handles without a source have sent to these "
+            f"partitions together within 11 minutes, and each new one may know "
+            f"{limits.anonymous_sources_max:,}: rescale when fewer come, or raise "
+            "anonymous_sources_max in the engine URL, here and wherever the fleet runs"
         )
 
 
@@ -110,7 +143,7 @@ def check_drained(views: Mapping[int, View]) -> None:
     """Everything that was appended is folded, and everything that was sent has been taken."""
     marks = {number: view.marks() for number, view in views.items()}
     for number, view in views.items():
-        waiting = view.inbox_next() - view.head().position
+        waiting = waiting_in(view, view.head())
         if waiting:
             raise not_drained(number, f"{waiting:,} events wait to be folded")
         source = view.incarnation()

@@ -8,6 +8,9 @@ opaque to it.
 Guaranteed by every engine:
 - `append` returns after its events are durable, all of a parcel or none; order of append is order
   of positions; a repeat of a (source, seq) or of a message number is a no-op.
+- Rows that are urgent (stepping/lane.py) stand in the *lane* beside the inbox, numbered from LANE
+  on, each in a frame of its own; what is said of positions is true of the lane for itself. Whoever
+  reads an inbox and then the lane sees all of an append.
 - `commit` makes everything in it durable at once, or nothing. It is refused with `Fenced` when a
   later claim exists, also when that claim was made while this commit was under way.
 - `read` and every `View` show only what is durable and committed; neither blocks a writer. Whoever
@@ -82,7 +85,9 @@ class Limits:
 
     backlog_events_max: int = 2_000_000  # external sends past it: Backlog
     outbox_messages_max: int = 200_000  # the runtime's: past it a partition waits for its relay
-    sources_max: int = 10_000  # a new source past it: TooManySources
+    urgent_events_max: int = 10_000  # the same of those in the lane, whatever the backlog is
+    sources_max: int = 10_000  # a new named source past it: TooManySources
+    anonymous_sources_max: int = 100_000  # of requests and handles without one
     disk_reserve_bytes: int = 64 * 1024 * 1024  # DiskFull: messages at it, sends at twice it
     clock_jump_seconds_max: float = 3600.0  # a larger jump forward: ClockJumped
     commit_interval_seconds: float = 0.0  # the runtime's: events gather so long between commits
@@ -113,12 +118,19 @@ class Parcel:
 class Taken(NamedTuple):
     """Where a parcel's events went: positions before `next` include them all, repeats too.
 
-    Where an append does not decide, `next` is known to `View.position_of` only.
+    Of a parcel that is wholly urgent it is a place in the lane; one that is so in part has both,
+    and so has one with repeats, as their class may have been another once. Where an append does not
+    decide, they are known to `View.position_of` only.
     """
 
     next: int
     new: int  # how many were not repeats
     stamp: float
+    urgent: int = 0  # its place in the lane, where it has both
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return (self.next, self.urgent) if self.urgent else (self.next,)
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,7 @@ class Claim:
     incarnation: str
     attempts: int  # how often a worker died while folding at this very position; anew once alone
     alone: bool  # the third such death was here or shortly before: fold one event per commit
+    urgent: bool = False  # those deaths were at the next event of the lane
 
 
 class Granted(NamedTuple):
@@ -166,6 +179,7 @@ class View(Protocol):
 
     def head(self) -> Head: ...
     def inbox_next(self) -> int: ...
+    def urgent_next(self) -> int: ...  # so many events have come to the lane
     def inbox_first(self) -> int: ...  # older events are past retention
     def position_of(self, following: int) -> int | None:
         """For `Taken.next` the position that it stands for; None while nobody can know."""
@@ -205,6 +219,11 @@ class View(Protocol):
     def owner(self) -> str: ...
 
 
+def waiting_in(view: View, head: Head) -> int:
+    """So many events have come and are not folded there, in the inbox and in the lane."""
+    return view.inbox_next() - head.position + view.urgent_next() - head.urgent
+
+
 class Catalog(Protocol):
     """What a fleet's data says of itself, the same in every process."""
 
@@ -219,8 +238,11 @@ class Catalog(Protocol):
         """The slots of every partition before those of the layout, by number."""
 
     def schemas(self) -> dict[int, Schema]: ...
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
-        """Ids by fingerprint; new schemas are stored, with higher ids than all before them."""
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
+        """Ids by fingerprint; new schemas are stored, with higher ids than all before them.
+
+        With `renew` the options of those that are known become what these say.
+        """
 
 
 class Engine(Protocol):
@@ -241,7 +263,8 @@ class Engine(Protocol):
     def read(self, partition: int, position: int, events_max: int) -> list[StoredFrame]:
         """Frames from the one that holds `position` on: none only where nothing is yet.
 
-        It ends with the frame that reaches `events_max`, at the latest.
+        It ends with the frame that reaches `events_max`, at the latest. From a place in the lane
+        on, those of the lane; which of them are kept once they are folded is not said.
         """
 
     def assignments(
@@ -310,7 +333,8 @@ class Engine(Protocol):
         """
 
     def folding(self, claim: Claim, position: int | None) -> None:
-        """Note that user code runs at `position` now (None: no longer): finds events that kill.
+        """Note that user code runs at `position` now (None: no longer): finds events that kill. It
+        may be a place in the lane.
 
         It outlives the process, not the machine.
         """

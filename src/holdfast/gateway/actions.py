@@ -122,7 +122,7 @@ class ActionRoutes:
     async def _override(self, request: Request) -> Response:
         given = await self._body(request, Override)
         agent, key, who = self._agent(request)
-        issued = await self._crews.slow.run(
+        issued = await self._crews.commands.run(
             self._live.override,
             agent,
             key,
@@ -137,13 +137,13 @@ class ActionRoutes:
     async def _pause(self, request: Request) -> Response:
         given = await self._body(request, Why)
         agent, key, _ = self._agent(request)
-        receipt = await self._crews.slow.run(self._live.pause, agent, key, given.why)
+        receipt = await self._crews.commands.run(self._live.pause, agent, key, given.why)
         return json_response({"receipt": receipt_text(receipt)})
 
     async def _resume(self, request: Request) -> Response:
         await self._nothing(request)
         agent, key, _ = self._agent(request)
-        receipt = await self._crews.slow.run(self._live.resume, agent, key)
+        receipt = await self._crews.commands.run(self._live.resume, agent, key)
         return json_response({"receipt": receipt_text(receipt)})
 
     async def _grounded(self, request: Request) -> Response:
@@ -157,13 +157,13 @@ class ActionRoutes:
     async def _ground_stop(self, request: Request) -> Response:
         given = await self._body(request, Why)
         who = require(request.scope, Role.ADMIN).name
-        await self._crews.slow.run(self._live.ground_stop, given.why, by=who)
+        await self._crews.commands.run(self._live.ground_stop, given.why, by=who)
         return json_response(await self._crews.reads.run(self._grounds))
 
     async def _lift(self, request: Request) -> Response:
         given = await self._body(request, Why)
         who = require(request.scope, Role.ADMIN).name
-        await self._crews.slow.run(self._live.lift_ground_stop, given.why, by=who)
+        await self._crews.commands.run(self._live.lift_ground_stop, given.why, by=who)
         return json_response(await self._crews.reads.run(self._grounds))
 
     def _agent(self, request: Request) -> tuple[str, str, str]:

@@ -26,26 +26,29 @@ from holdfast.gateway.problems import Problem
 from holdfast.gateway.querying import QueryRoutes
 from holdfast.gateway.reading import Reader
 from holdfast.gateway.remote import RemoteRoutes
+from holdfast.gateway.sending import Taker
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.streaming import Hub
 from holdfast.gateway.tokens import Tokens
 from holdfast.gateway.views import ViewRoutes
+from holdfast.runtime.tracing.spans import Tracer
 from holdfast.runtime.untyped import UntypedLive
 
 
 class Gateway:
-    def __init__(self, live: UntypedLive, settings: Settings) -> None:
+    def __init__(self, live: UntypedLive, settings: Settings, tracer: Tracer | None = None) -> None:
         bounds = settings.bounds
+        self.taker = Taker(live, bounds, tracer)
         self.crews = Crews()
         bodies = Bodies(bounds)
         reader = Reader(live, settings)
-        self._queries = QueryRoutes(live, reader, self.crews, bodies, settings)
+        self._queries = QueryRoutes(live, self.crews, bodies, settings)
         self.hub = Hub(live, self.crews.reads, bounds)
         self.tokens = None if settings.tokens is None else Tokens(Path(settings.tokens))
         self.app = Starlette(
             routes=[
                 # They are looked through in order: what is asked most comes first.
-                *PostRoutes(live, self.crews, bodies, bounds).routes(),
+                *PostRoutes(live, self.crews, bodies, bounds, self.taker).routes(),
                 *AgentRoutes(reader, self.crews, bounds).routes(),
                 *AboutRoutes(live, self.crews).routes(),
                 *FollowRoutes(Feeds(live), self.hub, self.crews, bounds).routes(),

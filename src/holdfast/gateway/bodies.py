@@ -32,12 +32,14 @@ class Bodies:
     async def _read(self, request: Request, most: int, found: bytearray) -> None:
         stated = request.headers.get("content-length", "")
         if stated.isdecimal() and int(stated) > most:
-            raise await _too_large(request, f"{int(stated):,} bytes", most)
+            text = f"a body of {int(stated):,} bytes; {most:,} is the most"
+            raise await _too_large(request, text)
         try:
             async with asyncio.timeout(self._bounds.body_seconds):
                 async for chunk in request.stream():
                     if len(found) + len(chunk) > most:
-                        raise await _too_large(request, f"more than {most:,} bytes", most)
+                        text = f"a body of more than {most:,} bytes, the most"
+                        raise await _too_large(request, text)
                     self._hold(len(chunk))
                     found += chunk
         except TimeoutError:
@@ -55,15 +57,15 @@ class Bodies:
         self._held += count
 
 
-async def _too_large(request: Request, size: str, most: int) -> Problem:
+async def _too_large(request: Request, text: str) -> Problem:
     """Who sends all of it before it reads would only see the line closed: it is read on a while."""
     if request.headers.get("expect", "").lower() != "100-continue":
         with suppress(TimeoutError, ClientDisconnect):
             async with asyncio.timeout(LINGER_SECONDS):
                 while (await request.receive()).get("more_body"):
                     pass
-    text = f"a body of {size}; {most:,} is the most: send fewer events at once"
-    return Problem(413, "Content Too Large", text, {"connection": "close"})
+    detail = f"{text}: send fewer events at once"
+    return Problem(413, "Content Too Large", detail, {"connection": "close"})
 
 
 def media_type(request: Request) -> str:

@@ -35,6 +35,7 @@ class CloudEvent(msgspec.Struct):
     data: dict[str, object] = {}
     data_base64: str | None = None
     sequence: str | int | None = None
+    traceparent: str | None = None
 
 
 _structured = msgspec.json.Decoder(CloudEvent)
@@ -84,7 +85,8 @@ def _sent(event: CloudEvent) -> Sent:
     if seq is None:
         source, seq = source_once("cloudevent", event.source, event.id), 1
     kind = event.type.rpartition(".")[2]
-    return Sent(agent, key, kind, event.data, source, seq, event_time=_time(event))
+    time, trace = _time(event), event.traceparent
+    return Sent(agent, key, kind, event.data, source, seq, event_time=time, traceparent=trace)
 
 
 def _number(event: CloudEvent) -> int | None:

@@ -1,7 +1,8 @@
 """The threads of a gateway. What blocks (an append, a read, a wait for an answer) runs on one.
 
 Sends, slow reads and asks have threads of their own: a hundred who wait for an answer hold up
-nobody who sends. Of each kind nobody gets all of them, and those who wait get them in turn.
+nobody who sends. So have urgent events and commands, which overtake here too. Of each kind nobody
+gets all of them, and those who wait get them in turn.
 """
 
 from __future__ import annotations
@@ -110,12 +111,16 @@ class Crews:
     def __init__(self) -> None:
         self.convoys = ThreadPoolExecutor(CONVOYS_MAX, "holdfast-convoy")
         self.sends = Crew("send", 64, 2_000)  # more of them share a transaction
+        self.urgent = Crew("urgent", 16, 500)  # no matter how many sends wait for room
+        self.commands = Crew("command", 8, 200)  # nor urgent events
+        self.appends = Crew("append", 32, 1_000)  # of handles, which wait for room at their end
         self.reads = Crew("read", 8, 1_000)
         self.slow = Crew("slow", 4, 100)  # histories, the past
         self.queries = Crew("query", 4, 20)
         self.asks = Crew("ask", 64, 0)
 
     def close(self) -> None:
-        for crew in (self.sends, self.reads, self.slow, self.queries, self.asks):
-            crew.close()
+        for each in vars(self).values():
+            if isinstance(each, Crew):
+                each.close()
         self.convoys.shutdown(wait=False, cancel_futures=True)

@@ -204,6 +204,7 @@ def _event(schema: Schema, agents: list[str]) -> Shape:
         "seq": _or_null(_NUMBER),
         "previous": _or_null(_NUMBER),
         "event_time": _or_null(_TIME),
+        "traceparent": _or_null(_TEXT),
     }
     shape = _closed({**_addressed(schema, agents), **numbers}, *_required(schema))
     return {
@@ -243,6 +244,7 @@ def _cloud_event(events: list[str]) -> Shape:
             "sequence": _or_null(
                 {"anyOf": [{"type": "string", "pattern": "^[0-9]+$"}, {"type": "integer"}]}
             ),
+            "traceparent": _or_null(_TEXT),
             "data": _OPEN,
         },
         "required": ["specversion", "id", "source", "type", "subject"],
@@ -262,6 +264,7 @@ def _action(schema: Schema) -> Shape:
             "expires_at": {**_TIME, "type": ["number", "null"]},
             "undoes": {"type": ["string", "null"]},
             "why": {"type": ["string", "null"]},
+            "traceparent": {"type": ["string", "null"]},
             "priority": _some(["normal", "urgent"]),
         },
         "required": ["id", "agent", "key", "type", "data", "now", "priority"],

@@ -20,6 +20,8 @@ MSGPACK = "application/msgpack"
 COLUMNS_JSON = "application/vnd.holdfast.columns+json"
 COLUMNS_MSGPACK = "application/vnd.holdfast.columns+msgpack"
 
+_PRIORITY = "an event has no 'priority': its class decides"
+
 T = TypeVar("T")
 
 
@@ -34,6 +36,7 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True):
     seq: int | None = None
     previous: int | None = None
     event_time: float | None = None
+    traceparent: str | None = None
 
 
 class Columns(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,7 +68,8 @@ def decoded(decode: Callable[[bytes], T], body: bytes, what: str) -> T:
     try:
         return decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Problem(400, "Bad Request", f"the body is no {what}: {error}") from None
+        told = str(error).replace("Object contains unknown field `priority`", _PRIORITY)
+        raise Problem(400, "Bad Request", f"the body is no {what}: {told}") from None
 
 
 def _from_json(body: bytes) -> list[Sent]:

@@ -19,6 +19,7 @@ from holdfast.gateway.tokens import ANYBODY_HERE, Principal, Role, Tokens
 OPEN = frozenset({"/", "/healthz", "/readyz"})  # need no token
 WELCOME = "holdfast.welcome"  # in the scope: whether its token is still good
 _BEARER = "bearer "
+_SCHEMES = frozenset({"basic", "digest", "negotiate", "token", "apikey"})
 
 
 class Guard:
@@ -62,10 +63,23 @@ class Guard:
         found = self._tokens.principal(token) if token else None
         if found is not None or path in OPEN:
             return found
-        given = "authorization" in headers
-        text = "the token is not known here" if given else "who is asking? give a token"
-        detail = f"{text}: Authorization: Bearer TOKEN"
+        detail = why_unknown(headers.get("authorization", ""), "Authorization")
         raise Problem(401, "Unauthorized", detail, {"www-authenticate": "Bearer"})
+
+
+def why_unknown(given: str, place: str) -> str:
+    """Of one that comes without a token that is known; `place` is where it would be."""
+    scheme = given.partition(" ")[0]
+    if not given:
+        return f"who is asking? give a token: {place}: Bearer TOKEN"
+    if scheme.lower() != _BEARER.strip():
+        return f"{_shown(scheme)} is not taken: send {place}: Bearer TOKEN"
+    return f"the token is not known here: {place}: Bearer TOKEN"
+
+
+def _shown(scheme: str) -> str:
+    """Only what is surely no secret: a token may stand where the scheme should."""
+    return scheme if scheme.lower() in _SCHEMES else "this scheme"
 
 
 def _token(headers: Headers) -> str:

@@ -60,6 +60,7 @@ _FEED = (
     Parameter("Last-Event-ID", _TEXT, "The cursor, of a stream that goes on.", "header"),
 )
 _PENDING = Parameter("pending", {"type": "boolean"}, "Only those that are to be carried out now.")
+_TRACE = Parameter("traceparent", _TEXT, "The trace that it belongs to (W3C).", "header")
 _SETTLED: dict[str, Shape] = {"settled": {"type": "integer"}, "refused": {"type": "object"}}
 _STANDS = {409: "Something else stands: the detail says what."}
 _GROUNDED: dict[str, Shape] = {"in_force": {"type": "boolean"}, "partitions": {"type": "object"}}
@@ -109,6 +110,7 @@ OPERATIONS = (
                 "The same again within ten minutes is a repeat.",
                 "header",
             ),
+            _TRACE,
         ),
         "events",
     ),
@@ -122,7 +124,7 @@ OPERATIONS = (
             {"type": _TEXT, "data": {"type": "object", "additionalProperties": True}},
         ),
         {**_BODY, 409: "The agent gave no reply, and will not."},
-        (),
+        (_TRACE,),
         "question",
     ),
     Operation(

@@ -24,11 +24,13 @@ from holdfast.runtime.untyped import UntypedLive, receipt_text
 
 
 class PostRoutes:
-    def __init__(self, live: UntypedLive, crews: Crews, bodies: Bodies, bounds: Bounds) -> None:
+    def __init__(
+        self, live: UntypedLive, crews: Crews, bodies: Bodies, bounds: Bounds, taker: Taker
+    ) -> None:
         self._live = live
         self._crews = crews
         self._bodies = bodies
-        self._taker = Taker(live, bounds)
+        self._taker = taker
         self._convoys: Convoys[Post, Values | Later] = Convoys(self._taker.take_all, crews.convoys)
         self._asker = Asker(live, bounds)
 
@@ -43,7 +45,8 @@ class PostRoutes:
         async with self._post(request) as post:
             told = await self._convoys.send(post)
             if isinstance(told, Later):
-                told = await self._crews.sends.run(self._taker.take, post)
+                crew = self._crews.urgent if told.urgent else self._crews.sends
+                told = await crew.run(self._taker.take, post)
             return json_response(told)
 
     async def _ask(self, request: Request) -> Response:

@@ -16,8 +16,8 @@ from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
 from holdfast.gateway.endpoints import Values, json_response, route
 from holdfast.gateway.envelopes import JSON, decoded
+from holdfast.gateway.past import answer_then
 from holdfast.gateway.problems import Problem
-from holdfast.gateway.reading import Reader
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.tokens import Role
 from holdfast.runtime.untyped import UntypedLive
@@ -38,13 +38,11 @@ class QueryRoutes:
     def __init__(
         self,
         live: UntypedLive,
-        reader: Reader,
         crews: Crews,
         bodies: Bodies,
         settings: Settings,
     ) -> None:
         self._live = live
-        self._reader = reader
         self._crews = crews
         self._bodies = bodies
         self._settings = settings
@@ -64,13 +62,11 @@ class QueryRoutes:
         return json_response(await self._crews.queries.run(self._answer, query))
 
     def _answer(self, query: Query) -> Values:
-        found = self._kept().answer(
-            query.sql,
-            since=None if query.since is None else parse_time(query.since),
-            at=None if query.at is None else parse_time(query.at),
-            fleet=self._reader.code,
-            snapshots=self._settings.snapshots,
-        )
+        since = None if query.since is None else parse_time(query.since)
+        if query.at is None:
+            found = self._kept().answer(query.sql, since=since)
+        else:
+            found = answer_then(self._settings, query.sql, parse_time(query.at))
         return {
             "columns": [{"name": name, "type": kind} for name, kind in found.columns],
             "rows": found.rows,

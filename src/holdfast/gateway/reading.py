@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import cached_property
 from itertools import islice
 
 from holdfast.errors import Missing, TimedOut, UsageError
@@ -14,7 +13,6 @@ from holdfast.gateway.past import state_then
 from holdfast.gateway.settings import Settings
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
-from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.reading import DeadLetter, HistoryEntry, IssuedAction, Plain
 from holdfast.runtime.untyped import AgentState, UntypedLive, read_receipt
 
@@ -61,19 +59,6 @@ class Reader:
             then = " then" if at is not None else ""
             raise Missing(f"{agent}/{key} has no state{then}: no event has changed it yet")
         return found
-
-    def code(self) -> FleetModel:
-        if self._settings.fleet is None:
-            raise UsageError(
-                "the agent has changed since then, and this gateway has no code to fold its past "
-                "with: start it with --fleet fleet.py"
-            )
-        return self._fleet
-
-    @cached_property
-    def _fleet(self) -> FleetModel:
-        assert self._settings.fleet is not None
-        return load_fleet(self._settings.fleet)
 
     def history(self, agent: str, key: str, most: int) -> Values:
         """The newest, oldest of them first."""
@@ -143,6 +128,7 @@ def action_values(issued: IssuedAction) -> Values:
         "type": action.name,
         "data": action.values,
         **{name: getattr(issued, name) for name in rest},
+        "traceparent": issued.trace or None,
     }
 
 

@@ -21,7 +21,8 @@ from holdfast.engine.http.wire import (
     pack,
     unpack_parcels,
 )
-from holdfast.engine.kafka.questions import (
+from holdfast.engine.port import Taken
+from holdfast.engine.questions import (
     DONE,
     FAILED,
     MORE,
@@ -31,7 +32,6 @@ from holdfast.engine.kafka.questions import (
     answer,
     pack_error,
 )
-from holdfast.engine.port import Taken
 from holdfast.errors import HoldfastError, Missing
 from holdfast.gateway.bodies import Bodies, media_type
 from holdfast.gateway.crew import Crews
@@ -86,7 +86,7 @@ class RemoteRoutes:
         partition = self._known(request)
         async with self._bodies.of(_engines(request), APPEND_BYTES_MAX) as body:
             until = time.monotonic() + self._bounds.send_seconds
-            run = self._crews.sends.run
+            run = self._crews.appends.run
             return _packed(await run(self._appended, partition, body, who, until))
 
     def _appended(self, partition: int, body: bytes, who: Principal, until: float) -> list[Result]:
@@ -158,7 +158,7 @@ def _run(replies: Iterator[Reply]) -> Response:
 
 def _result(result: Taken | Exception) -> Result:
     if isinstance(result, Taken):
-        return Result(result.next, result.new, result.stamp)
+        return Result(result.next, result.new, result.stamp, urgent=result.urgent)
     if not isinstance(result, HoldfastError):
         raise result
     return Result(error=type(result).__name__, text=str(result))

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.errors import HoldfastError, TryAgain, UsageError
-from holdfast.gateway.cloudevents import is_cloud_event, read_cloud_events
+from holdfast.gateway.carrying import HEADER, Carried
+from holdfast.gateway.cloudevents import BATCH, STRUCTURED, is_cloud_event, read_cloud_events
 from holdfast.gateway.envelopes import FORMS, JSON, MSGPACK, Sent, check_own_source, decoded
 from holdfast.gateway.problems import Problem, problem_of
 from holdfast.gateway.settings import Bounds
 from holdfast.runtime.consigning import Numbered, Outcome, source_once
 from holdfast.runtime.sending import Receipt
+from holdfast.runtime.stored import is_urgent
+from holdfast.runtime.tracing.spans import Tracer
 from holdfast.runtime.untyped import Address, UntypedLive, receipt_text
 
 KEY_LENGTH_MAX = 255
@@ -42,38 +46,70 @@ class Post(NamedTuple):
 class Later(NamedTuple):
     """Of a request that has to be taken by itself."""
 
-
-LATER = Later()
+    urgent: bool  # every event of it, so it may pass those that wait for room
 
 
 class Taker:
-    def __init__(self, live: UntypedLive, bounds: Bounds) -> None:
+    def __init__(self, live: UntypedLive, bounds: Bounds, tracer: Tracer | None = None) -> None:
         self._live = live
         self._bounds = bounds
+        self._tracer = tracer
 
     def take(self, post: Post) -> dict[str, object]:
         """1 read, 2 check every event, 3 append. Returns when all of it is durable."""
         once = _once(post)
         rows = self._read(post)
-        return self.take_rows(rows, once, post.who, post.arrived)
+        with self.carried(rows, post.headers.get(HEADER)):
+            return self.take_rows(rows, once, post.who, post.arrived)
+
+    def carry(self, rows: Sequence[Sent], given: str | None) -> Carried:
+        carried = Carried(given, self._tracer)
+        carried.put_on(rows)
+        return carried
+
+    def carry_packed(
+        self, rows: Sequence[Sent], given: str | None
+    ) -> tuple[list[Numbered], Carried]:
+        """What comes back is to be ended by who appends it; what does not fit has ended."""
+        carried = self.carry(rows, given)
+        try:
+            return self.packed(rows), carried
+        except (HoldfastError, Problem) as error:
+            carried.end(str(error))
+            raise
+
+    @contextmanager
+    def carried(self, rows: Sequence[Sent], given: str | None) -> Iterator[None]:
+        """While they are appended, each with the context that it has or is given."""
+        carried = self.carry(rows, given)
+        try:
+            yield
+        except (HoldfastError, Problem) as error:
+            carried.end(str(error))
+            raise
+        carried.end()
 
     def take_all(self, posts: Sequence[Post]) -> list[Values | Later | Exception]:
         """The same for many requests, which share a transaction and nothing else: what is wrong
         with one is its own answer, and what has to be waited for is taken later, alone."""
         read = [self._numbered_of(post) for post in posts]
-        packed = [each for each in read if isinstance(each, list)]
+        packed = [each.rows for each in read if isinstance(each, _Packed)]
         outcomes = iter(self._live.consign_together(packed, timeout=TOGETHER_SECONDS))
-        return [
-            _answer(len(each), next(outcomes)) if isinstance(each, list) else each for each in read
-        ]
+        return [each.answer(next(outcomes)) if isinstance(each, _Packed) else each for each in read]
 
-    def _numbered_of(self, post: Post) -> list[Numbered] | Later | Exception:
+    def _numbered_of(self, post: Post) -> _Packed | Later | Exception:
         try:
             once, rows = _once(post), self._read(post)
-            numbered = bool(rows) and self._are_numbered(rows, once, post.who)
-            return self.packed(rows) if numbered else LATER
+            types = {row.type for row in rows}
+            urgent = bool(types) and all(self._is_urgent(each) for each in types)
+            if not rows or not self._are_numbered(rows, once, post.who):
+                return Later(urgent)
+            return _Packed(*self.carry_packed(rows, post.headers.get(HEADER)), urgent)
         except (HoldfastError, Problem) as error:
             return error
+
+    def _is_urgent(self, event: str) -> bool:
+        return is_urgent(self._live.names.event(event)[1])
 
     def take_rows(
         self, rows: Sequence[Sent], once: str | None, who: str, arrived: float
@@ -101,7 +137,7 @@ class Taker:
         else:
             form = FORMS.get(post.media)
             if form is None:
-                known = ", ".join(FORMS)
+                known = ", ".join((*FORMS, STRUCTURED, BATCH))
                 text = f"a body of {post.media or 'no content type'}: send one of {known}"
                 raise Problem(415, "Unsupported Media Type", text)
             rows = form(post.body)
@@ -150,12 +186,15 @@ class Taker:
                     row.seq,
                     row.event_time,
                     row.previous,
+                    row.traceparent or "",
                 )
             )
         return packed
 
     def _send(self, rows: Sequence[Sent], timeout: float) -> Receipt:
-        addresses = [Address(r.agent, r.key, r.type, r.data, r.event_time) for r in rows]
+        addresses = [
+            Address(r.agent, r.key, r.type, r.data, r.event_time, r.traceparent or "") for r in rows
+        ]
         try:
             return self._live.send(addresses, timeout=timeout)
         except TryAgain as refusal:
@@ -165,12 +204,26 @@ class Taker:
             raise type(refusal)(text if len(rows) > 1 else str(refusal)) from None
 
 
-def _answer(count: int, outcome: Outcome | HoldfastError) -> Values | Later | Exception:
-    if isinstance(outcome, HoldfastError):
-        return outcome
-    if any(isinstance(error, TryAgain) for _, error in outcome.refused):
-        return LATER  # what is stored of it is a repeat then
-    return _refused(outcome, count) if outcome.refused else _told(count, outcome.receipt)
+class _Packed(NamedTuple):
+    """The events of a request among others."""
+
+    rows: list[Numbered]
+    carried: Carried
+    urgent: bool
+
+    def answer(self, outcome: Outcome | HoldfastError) -> Values | Later | Exception:
+        found = self._answer(outcome)
+        if not isinstance(found, Later):
+            self.carried.end(str(found) if isinstance(found, Exception) else "")
+        return found
+
+    def _answer(self, outcome: Outcome | HoldfastError) -> Values | Later | Exception:
+        if isinstance(outcome, HoldfastError):
+            return outcome
+        if any(isinstance(error, TryAgain) for _, error in outcome.refused):
+            return Later(self.urgent)  # what is stored of it is a repeat then
+        count = len(self.rows)
+        return _refused(outcome, count) if outcome.refused else _told(count, outcome.receipt)
 
 
 def _told(count: int, receipt: Receipt) -> Values:
@@ -188,6 +241,8 @@ def _once(post: Post) -> str | None:
 def check_sources(rows: Sequence[Sent]) -> None:
     for row in rows:
         check_own_source(row.source)
+        if row.source is None and row.seq is not None:
+            raise UsageError(f"seq {row.seq} without a source: give both")
 
 
 def _refused(outcome: Outcome, count: int) -> Problem:
@@ -226,13 +281,19 @@ class Asker:
             text = f"a question as {post.media or 'no content type'}: send {JSON} or {MSGPACK}"
             raise Problem(415, "Unsupported Media Type", text)
         codec = msgspec.json if post.media == JSON else msgspec.msgpack
-        return self.ask_question(decoded(codec.Decoder(Question).decode, post.body, "question"))
+        question = decoded(codec.Decoder(Question).decode, post.body, "question")
+        return self.ask_question(question, post.headers.get(HEADER))
 
-    def ask_question(self, question: Question) -> dict[str, object]:
+    def ask_question(self, question: Question, trace: str | None) -> dict[str, object]:
         most = self._bounds.ask_seconds_max
         if not 0 <= question.timeout <= most:
             raise UsageError(f"timeout {question.timeout:g}: give 0 to {most:g} seconds")
         reply = self._live.ask(
-            question.agent, question.key, question.type, question.data, timeout=question.timeout
+            question.agent,
+            question.key,
+            question.type,
+            question.data,
+            timeout=question.timeout,
+            trace=trace or "",
         )
         return {"type": reply.name, "data": reply.values}

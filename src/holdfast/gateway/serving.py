@@ -16,6 +16,7 @@ from holdfast.errors import InUse, UsageError
 from holdfast.gateway.application import Gateway
 from holdfast.gateway.connections import Socket, connection_class
 from holdfast.gateway.settings import Settings
+from holdfast.runtime.tracing.spans import Tracer
 from holdfast.runtime.untyped import UntypedLive
 
 FINISH_SECONDS = 5  # requests that are under way have so long to end
@@ -82,9 +83,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(live: UntypedLive, settings: Settings) -> Server:
+def make_server(live: UntypedLive, settings: Settings, tracer: Tracer | None = None) -> Server:
     settings.check()
-    gateway = Gateway(live, settings)
+    gateway = Gateway(live, settings, tracer)
     bounds = settings.bounds
     config = uvicorn.Config(
         gateway.app,

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.gateway.tokens import read_tokens
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -48,11 +49,12 @@ class Settings(msgspec.Struct, frozen=True):
     client_ca: str | None = None
     fleet: str | None = None  # the code, for what has to be folded again
     snapshots: str | None = None
+    views: str | None = None  # where they are kept, if not in the usual place
     url: str | None = None  # of the data, for who folds it again
     bounds: Bounds = Bounds()
 
     def check(self) -> None:
-        """Before anything listens: what would be open to everybody, files that are missing."""
+        """Before anything listens: what would be open to everybody, files that cannot be used."""
         if self.tokens is None and not is_loopback(self.host):
             raise UsageError(
                 f"--host {self.host} can be reached from other machines: say who may come in with "
@@ -65,6 +67,8 @@ class Settings(msgspec.Struct, frozen=True):
         for name in (self.tokens, self.certificate, self.key, self.client_ca):
             if name is not None and not Path(name).is_file():
                 raise UsageError(f"{name}: no such file")
+        if self.tokens is not None:
+            read_tokens(Path(self.tokens))
 
     @property
     def address(self) -> str:

@@ -4,6 +4,7 @@ that does not fit its schema would stop a partition.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from typing import cast
@@ -29,10 +30,17 @@ from holdfast.stepping.codebook import EVENT_BYTES_MAX
 from holdfast.stepping.frame import UNREADABLE, Frame
 from holdfast.stepping.grounding import GROUND, LIFT
 from holdfast.stepping.inputs import FLEET_WIDE
+from holdfast.stepping.lane import AT_ONCE, URGENT, urgent_columns
 from holdfast.stepping.rows import packed_rows, schema_ids
+from holdfast.stepping.traces import NAME as TRACE
+from holdfast.stepping.traces import check_contexts
 
-_EVENT = {"origin", "agent", "key", "source", "seq", "event_time", "previous", "asks", "schema"}
 _COMMAND = {"origin", "agent", "key", "command"}
+_EVENT = {
+    *("origin", "agent", "key", "source", "seq", "event_time", "previous", "asks", "schema"),
+    URGENT,
+    TRACE,
+}
 # Commands by the role they take.
 COMMANDS = {
     "acknowledge": Role.SEND,
@@ -61,7 +69,7 @@ class Vetting:
         try:
             parcel = given.parcel()
             self._check(partition, parcel, who)
-            return parcel
+            return self._in_its_lane(parcel)
         except (*UNREADABLE, RecursionError) as error:
             raise UsageError(f"a frame that cannot be read: {error}") from None
         except (DamagedData, NewerFormat) as error:
@@ -95,6 +103,7 @@ class Vetting:
                 raise UsageError(f"column {name!r:.80} of a frame is none taken from outside")
         _check_source(frame, parcel.source)
         _check_numbers(frame, parcel)
+        check_contexts(frame)
         for number, count in ids.items():
             rows = packed_rows(frame, number, count)
             self._decoder(number)(rows)
@@ -103,6 +112,20 @@ class Vetting:
                 raise UsageError(f"{len(sizes)} payloads for {count} rows of a frame")
             if max(sizes) > EVENT_BYTES_MAX:
                 raise UsageError(f"an event of {max(sizes):,} bytes: {EVENT_BYTES_MAX:,} at most")
+
+    def _in_its_lane(self, parcel: Parcel) -> Parcel:
+        """What overtakes is for the fleet to say, whatever the sender's own classes do."""
+        frame = parcel.frame
+        if parcel.external:
+            flags = self._live.router.urgent(schema_ids(frame)) or [False] * frame.count
+        else:
+            commands = cast("list[list[object]]", frame.values("command"))
+            flags = [command[0] in AT_ONCE for command in commands]
+        if flags == (frame.values(URGENT) or [False] * frame.count):
+            return parcel
+        others = {name: column for name, column in frame.columns.items() if name != URGENT}
+        fitting = Frame(frame.count, others | urgent_columns(flags))
+        return dataclasses.replace(parcel, frame=fitting, encoded=fitting.encode())
 
     def _decoder(self, number: int, kind: Kind = "event") -> Callable[[bytes], object]:
         """Checks rows by the types of their schema, which has to be of this kind."""
@@ -118,8 +141,9 @@ class Vetting:
         return found
 
     def _check_commands(self, partition: int, frame: Frame, parcel: Parcel, who: Principal) -> None:
-        if set(frame.columns) != _COMMAND or parcel.source is not None:
+        if set(frame.columns) - {URGENT} != _COMMAND or parcel.source is not None:
             raise UsageError("a command has other columns, or a source")
+        _check_flags(frame, URGENT)
         agents, keys = _texts(frame, "agent"), _texts(frame, "key")
         for agent, key, command in zip(agents, keys, frame.values("command") or [], strict=True):
             name = command[0] if isinstance(command, list) and command else None
@@ -187,8 +211,13 @@ def _check_numbers(frame: Frame, parcel: Parcel) -> None:
             if value is None:
                 raise UsageError(f"a frame whose column {name!r} has nothing in a row")
             check_numbers(*[value if n == place else None for n in range(3)])
-    if any(type(each) is not bool for each in frame.values("asks") or ()):
-        raise UsageError("a frame whose column 'asks' is neither true nor false")
+    _check_flags(frame, "asks")
+    _check_flags(frame, URGENT)
+
+
+def _check_flags(frame: Frame, name: str) -> None:
+    if any(type(each) is not bool for each in frame.values(name) or ()):
+        raise UsageError(f"a frame whose column {name!r} is neither true nor false")
 
 
 def _texts(frame: Frame, name: str) -> list[str]:

@@ -35,6 +35,7 @@ from holdfast.model.fates import ActionExpired, expiry_name
 from holdfast.model.keys import check_key, plain_text, shortened
 from holdfast.model.rng import Random, seed_of
 from holdfast.model.snapshot import as_stored, snapshot
+from holdfast.model.tracing import onward
 
 if TYPE_CHECKING:
     from holdfast.model.agent import Agent
@@ -77,6 +78,7 @@ class Context:
         "_ask",
         "_effects",
         "_fleet",
+        "_given",
         "_ground",
         "_held_back",
         "_hops",
@@ -103,6 +105,7 @@ class Context:
         self._held_back = False  # some action, since the last commit
         self._watched: frozenset[str] = frozenset()  # agents that are told what expires
         self._sender: Sender | None = None
+        self._given = ""  # the context that this event came with
         self._ask = -1
         self._hops = 0
         self._random: Random | None = None
@@ -150,7 +153,8 @@ class Context:
                 "ctx.send(Agent, key, event) sends an event to an agent"
             )
         subject = self._subject
-        emitted = Emitted(subject, subject.version, snapshot(action), self.now)
+        trace = self._given and self._onward()
+        emitted = Emitted(subject, subject.version, snapshot(action), self.now, trace=trace)
         if self._ground is not None and not type(action).__holdfast__.during_ground_stop:
             why, by = self._ground
             emitted = emitted._replace(why=why, by=by, withheld=True)
@@ -175,8 +179,9 @@ class Context:
                 f"a message has made {HOPS_MAX} hops, the bound that ends message loops: "
                 "let the agent stop answering, or continue with ctx.after"
             )
+        trace = self._given and self._onward()
         self._effects.messages.append(
-            Sent(self._subject, name, key, snapshot(event), self._hops + 1, self.now)
+            Sent(self._subject, name, key, snapshot(event), self._hops + 1, self.now, trace)
         )
 
     def reply(self, event: Event) -> None:
@@ -190,9 +195,9 @@ class Context:
             return  # a plain send asks for no answer
         if self._hops >= HOPS_MAX:
             raise UsageError(f"a reply after {HOPS_MAX} hops, the bound that ends message loops")
-        self._effects.messages.append(
-            Sent(self._subject, sender.agent, sender.key, snapshot(event), self._hops + 1, self.now)
-        )
+        trace = self._given and self._onward()
+        sent = (sender.agent, sender.key, snapshot(event), self._hops + 1, self.now, trace)
+        self._effects.messages.append(Sent(self._subject, *sent))
 
     def after(self, seconds: float, event: Event, name: str | None = None) -> None:
         """Send `event` to this agent in `seconds`. The same name again replaces the timer."""
@@ -242,10 +247,16 @@ class Context:
         id = f"{self._fleet}/{subject.agent_name}/{subject.key}/{subject.version}/call{serial}"
         calls[id] = OpenCall(name, digest_of(name, packed), reply.__name__)
         patience = (float(timeout), int(retries), float(backoff))
+        trace = self._given and self._onward()
         self._effects.calls.append(
-            Called(subject, id, function, packed, reply, *patience, self.now)
+            Called(subject, id, function, packed, reply, *patience, self.now, trace)
         )
         return id
+
+    def _onward(self) -> str:
+        """The context of what this event makes."""
+        subject = self._subject
+        return onward(self._given, subject.agent_name, subject.key, subject.version)
 
     def _watch(self, emitted: Emitted) -> None:
         """Whoever waits for what expires gets a timer, which an acknowledgement takes away."""
@@ -314,7 +325,9 @@ class Context:
 
     def _log(self, level: str, text: str) -> None:
         subject = self._subject
-        self._effects.logs.append(LogLine(level, subject.agent_name, subject.key, str(text)))
+        trace = self._given and self._onward()
+        line = LogLine(level, subject.agent_name, subject.key, str(text), trace)
+        self._effects.logs.append(line)
 
     @staticmethod
     def _need_event(verb: str, event: object) -> None:

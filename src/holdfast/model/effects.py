@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.model.calls import CallFunction
 from holdfast.model.event import Action, Event
+from holdfast.model.tracing import onward
 
 
 class Sender(NamedTuple):
@@ -52,6 +53,7 @@ class Sent(NamedTuple):
     event: Event
     hops: int
     now: float
+    trace: str = ""  # the context that it carries on
 
 
 class Emitted(NamedTuple):
@@ -65,6 +67,7 @@ class Emitted(NamedTuple):
     why: str = ""
     by: str = ""  # the operator who had it issued
     withheld: bool = False  # by a ground stop
+    trace: str = ""
 
 
 class Armed(NamedTuple):
@@ -86,6 +89,7 @@ class Called(NamedTuple):
     retries: int
     backoff: float
     now: float
+    trace: str = ""
 
 
 class LogLine(NamedTuple):
@@ -93,15 +97,37 @@ class LogLine(NamedTuple):
     agent: str
     key: str
     text: str
+    trace: str = ""
 
 
-Mark: TypeAlias = tuple[int, int, int, int, int, int]
+class Traced(NamedTuple):
+    """An event of a trace that was folded, or that failed: what its span tells."""
+
+    given: str  # the context it came with
+    agent: str
+    key: str
+    version: int
+    event: str
+    position: int
+    origin: str
+    now: float
+    error: str = ""
+
+    @property
+    def trace(self) -> str:
+        """Its own context, which what comes of it has. One that failed has no version of its own:
+        the position tells it from others."""
+        place = ("failed", self.position) if self.error else ()
+        return onward(self.given, self.agent, self.key, self.version, *place)
+
+
+Mark: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
 class Effects:
     """What handlers asked for since the last commit, in order."""
 
-    __slots__ = ("actions", "armed", "calls", "logs", "messages", "replies")
+    __slots__ = ("actions", "armed", "calls", "logs", "messages", "replies", "traced")
 
     def __init__(self) -> None:
         self.actions: list[Emitted] = []
@@ -110,6 +136,7 @@ class Effects:
         self.armed: list[Armed] = []
         self.logs: list[LogLine] = []
         self.calls: list[Called] = []
+        self.traced: list[Traced] = []
 
     def mark(self) -> Mark:
         return (
@@ -119,6 +146,7 @@ class Effects:
             len(self.armed),
             len(self.logs),
             len(self.calls),
+            len(self.traced),
         )
 
     def rewind(self, mark: Mark) -> None:
@@ -129,6 +157,7 @@ class Effects:
         del self.armed[mark[3] :]
         del self.logs[mark[4] :]
         del self.calls[mark[5] :]
+        del self.traced[mark[6] :]
 
     def clear(self) -> None:
-        self.rewind((0, 0, 0, 0, 0, 0))
+        self.rewind((0, 0, 0, 0, 0, 0, 0))

@@ -5,7 +5,7 @@ too. `Agent`, the third kind of class, is in `agent`.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, dataclass_transform, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, dataclass_transform, get_args
 
 import msgspec
 
@@ -22,6 +22,19 @@ from holdfast.model.keys import shortened
 from holdfast.model.undoing import check_undo
 
 __all__ = ["Action", "Definition", "Event", "Priority"]
+EVENT_PRIORITIES = ("urgent", "normal")
+
+
+class EventMeta(HoldfastMeta):
+    class_keywords = ("priority",)
+
+    def _define(cls, body: Body, keywords: Mapping[str, object]) -> Definition:
+        above = getattr(cls, "__holdfast__", None)
+        priority = keywords.get("priority", getattr(above, "priority", "normal"))
+        check_choice(body, "priority", priority, EVENT_PRIORITIES)
+        options: dict[str, object] = {} if priority == "normal" else {"priority": priority}
+        schema = schema_of(cls, type(cls).kind, body, options)
+        return Definition(schema.name, schema.kind, schema, body.place(), **options)  # type: ignore[arg-type]
 
 
 class ActionMeta(HoldfastMeta):
@@ -61,10 +74,12 @@ if TYPE_CHECKING:
 
     @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
     class Event:
-        """Something that happened, on its way to an agent."""
+        """Something that happened, on its way to an agent. An urgent one overtakes what waits."""
 
         __holdfast__: ClassVar[Definition]
         __struct_fields__: ClassVar[tuple[str, ...]]
+
+        def __init_subclass__(cls, *, priority: Literal["urgent", "normal"] = "normal") -> None: ...
 
     @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
     class Action:
@@ -83,8 +98,8 @@ if TYPE_CHECKING:
 
 else:
 
-    class Event(msgspec.Struct, metaclass=HoldfastMeta):
-        """Something that happened, on its way to an agent."""
+    class Event(msgspec.Struct, metaclass=EventMeta):
+        """Something that happened, on its way to an agent. An urgent one overtakes what waits."""
 
     class Action(msgspec.Struct, metaclass=ActionMeta):
         """A command to the world outside the fleet. `expires` are seconds after it was issued."""

@@ -303,9 +303,16 @@ class UntypedReader:
 
 def default_for_schema(default: object) -> tuple[bool, object]:
     """Whether a default can be kept with the schema, and how. JSON has no word for NaN."""
-    value = cast(object, msgspec.to_builtins(default))
+    value = _plain(default)
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:
         return False, value
     return True, value
+
+
+def _plain(default: object) -> object:
+    try:
+        return cast(object, msgspec.to_builtins(default, order="deterministic"))
+    except TypeError:  # a set or the keys of a dict that cannot be sorted
+        return cast(object, msgspec.to_builtins(default))

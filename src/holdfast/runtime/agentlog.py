@@ -22,6 +22,7 @@ class Rows(NamedTuple):
     partition: int
     stored: StoredFrame
     rows: list[int]
+    before: int | None = None  # of an urgent event: the inbox position that it overtook
 
 
 class Rang(NamedTuple):
@@ -50,7 +51,7 @@ def inputs_of(engine: Engine, agent: str, key: str) -> Iterator[Rows | Rang]:
 
 def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows | Rang]:
     end = view.head().position
-    timers = deque(_journal_of(number, view, agent, key))
+    journal = deque(_journal_of(number, view, agent, key))
     position = view.inbox_first()
     while position < end:
         batch = view.frames(position, _EVENTS_AT_ONCE)
@@ -66,21 +67,27 @@ def _inputs_in(number: int, view: View, agent: str, key: str) -> Iterator[Rows |
             position = stored.first + stored.count
             mine = deque(i for i in rows_of(stored, agent, key) if stored.first + i < end)
             while mine:
-                while timers and timers[0].position <= stored.first + mine[0]:
-                    yield timers.popleft()
-                until = timers[0].position if timers else end
+                while journal and journal[0][0] <= stored.first + mine[0]:
+                    yield journal.popleft()[1]
+                until = journal[0][0] if journal else end
                 rows = []
                 while mine and stored.first + mine[0] < until:
                     rows.append(mine.popleft())
                 yield Rows(number, stored, rows)
-    yield from (timer for timer in timers if timer.position <= end)
+    yield from (each for before, each in journal if before <= end)
 
 
-def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[Rang]:
+def _journal_of(number: int, view: View, agent: str, key: str) -> Iterator[tuple[int, Rows | Rang]]:
+    """What came from no inbox, or before its turn, with the position it came before."""
     first = 0
     while batch := view.journal(first, _FRAMES_AT_ONCE):
         for journalled in batch:
             first = journalled.first + journalled.count
             for each in read_firings(journalled):
-                if (each.agent, each.key) == (agent, key):
-                    yield Rang(number, each.position, each.name, each.due, each.now, each.event)
+                if (each.agent, each.key) != (agent, key):
+                    continue
+                if (stored := each.taken) is not None:
+                    yield each.position, Rows(number, stored, [0], each.position)
+                else:
+                    about = (each.position, each.name, each.due, each.now, each.event)
+                    yield each.position, Rang(number, *about)

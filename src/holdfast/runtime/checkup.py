@@ -17,7 +17,7 @@ from typing import Literal, cast
 
 import apsw
 
-from holdfast.engine.port import Limits, View
+from holdfast.engine.port import Limits, View, waiting_in
 from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import FORMAT, open_existing
@@ -194,8 +194,8 @@ class Checkup:
 
     def _partition(self, engine: SqliteEngine, number: int, holder: int | None) -> Finding:
         view = engine.view(number)
-        position = view.head().position
-        lag = view.inbox_next() - position
+        head = view.head()
+        position, lag = head.position, waiting_in(view, head)
         subject = f"partition {number}"
         if lag < 0:
             text = f"the inbox ends {-lag} before what was folded: a file was replaced"

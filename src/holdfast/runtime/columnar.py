@@ -22,6 +22,7 @@ from holdfast.stepping.columns import (
     rising_column,
 )
 from holdfast.stepping.frame import Column, Frame, const, sequence
+from holdfast.stepping.lane import is_urgent, urgent_columns
 from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.splitting import split, take
 
@@ -135,6 +136,7 @@ class ColumnBatch:
             "seq": seq,
             "schema": const(target.schema_id),
             **payload_columns(target.schema_id, target.slots, arrays),
+            **urgent_columns([is_urgent(target.event)]),
         }
         if times is not None:
             columns |= field_columns("", _TIME, [times])

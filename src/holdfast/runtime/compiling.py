@@ -204,6 +204,7 @@ def _signature(program: Program) -> tuple[Any, ...]:
 
     state = room(program.state_descr())
     inputs = [given("<i8"), given("<u1"), given("<f8"), given("<i8"), given("<i8"), types.int64]
+    inputs.append(room("<i8"))  # versions
     shared = [room("<i8"), room("<f8"), given("<u1"), given("<i8"), room("<u8")]
     shared += [room(QUEUE_DESCR), room("<u4"), given("<u1")]
     outputs = [room(each.descr()) for each in program.outputs]

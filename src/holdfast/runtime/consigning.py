@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from holdfast.engine.port import Parcel, Taken
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.keys import plain_text
+from holdfast.runtime.reached import Reached
 from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import (
     Receipt,
@@ -25,6 +26,7 @@ from holdfast.runtime.sending import (
 )
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
+from holdfast.stepping.traces import trace_columns
 
 # Of sources that stand for one send: forgotten like those of handles, ten minutes after it.
 ONCE = "~once-"
@@ -46,13 +48,14 @@ class Numbered(NamedTuple):
     seq: int
     event_time: float | None = None
     previous: int | None = None
+    trace: str = ""  # its context
 
 
 @dataclass
 class Outcome:
     """What became of a consignment. `refused` has the rows that are not stored, and why."""
 
-    positions: dict[int, int] = field(default_factory=dict)
+    reached: Reached = field(default_factory=Reached)
     repeats: int = 0
     refused: list[tuple[list[int], HoldfastError]] = field(default_factory=list)
 
@@ -62,15 +65,18 @@ class Outcome:
             return
         self.repeats += len(rows)
         for number, taken in result:
-            self.positions[number] = max(taken.next, self.positions.get(number, 0))
+            for place in taken.places:
+                self.reached.add(number, place)
             self.repeats -= taken.new
 
     @property
     def receipt(self) -> Receipt:
-        return Receipt(tuple(sorted(self.positions.items())), self.repeats)
+        return Receipt(self.reached.positions, self.repeats)
 
 
-_Form: TypeAlias = tuple[str, bool, bool]  # of a parcel: its source, and columns it lacks
+# Of a parcel: its source, columns it lacks, and whether it is urgent. Who numbers by agent has all
+# in one, to be judged in order.
+_Form: TypeAlias = tuple[str, bool, bool, bool]
 T = TypeVar("T")
 
 
@@ -117,34 +123,41 @@ def _parts(router: Router, rows: Sequence[Numbered]) -> dict[int, list[_Part]]:
     check_count(len(rows))
     for row in rows:
         check_numbers(row.seq, row.previous, row.event_time)
+    if len({(row.source, row.seq) for row in rows}) != len(rows):
+        raise UsageError("a source sends two events under one number: number each of them")
+    urgent = router.urgent([row.schema for row in rows]) or [False] * len(rows)
     found: dict[int, list[_Part]] = {}
     for share in router.split([row.key for row in rows]):
         own = list(share.of(range(len(rows))))
         found[share.partition] = [
-            _Part(indexes, _parcel([rows[i] for i in indexes])) for indexes in _groups(rows, own)
+            _Part(indexes, _parcel([rows[i] for i in indexes], [urgent[i] for i in indexes]))
+            for indexes in _groups(rows, own, urgent)
         ]
     return found
 
 
-def _groups(rows: Sequence[Numbered], own: Sequence[int]) -> list[list[int]]:
+def _groups(
+    rows: Sequence[Numbered], own: Sequence[int], urgent: Sequence[bool]
+) -> list[list[int]]:
     """Rows of one source and form together; where that would put an agent's rows in another order,
-    only those that follow each other."""
+    only those that follow each other. Urgent ones overtake others in any case."""
     groups: dict[_Form, list[int]] = {}
     forms: dict[str, _Form] = {}
     for index in own:
         row = rows[index]
-        form = _form(row)
-        if forms.setdefault(row.key, form) != form:
-            return [list(run) for _, run in groupby(own, key=lambda i: _form(rows[i]))]
+        form = _form(row, urgent[index])
+        if forms.setdefault(row.key, form)[:3] != form[:3]:
+            return [list(run) for _, run in groupby(own, key=lambda i: _form(rows[i], urgent[i]))]
         groups.setdefault(form, []).append(index)
     return list(groups.values())
 
 
-def _form(row: Numbered) -> _Form:
-    return row.source, row.event_time is None, row.previous is None
+def _form(row: Numbered, urgent: bool) -> _Form:
+    free = row.previous is None
+    return row.source, row.event_time is None, free, free and urgent
 
 
-def _parcel(rows: Sequence[Numbered]) -> Parcel:
+def _parcel(rows: Sequence[Numbered], urgent: Sequence[bool]) -> Parcel:
     source = rows[0].source
     if not source.startswith(ONCE):
         check_source(source)
@@ -158,7 +171,9 @@ def _parcel(rows: Sequence[Numbered]) -> Parcel:
         seqs=seqs,
         event_times=_all(times),
         previous=_all(previous),
+        urgent=urgent,
     )
+    frame.columns |= trace_columns([row.trace for row in rows], len(rows))
     return make_parcel(frame, source, seqs)
 
 
@@ -170,6 +185,4 @@ def _as_range(seqs: list[int]) -> range | list[int]:
     run = range(seqs[0], seqs[0] + len(seqs))
     if seqs == list(run):
         return run
-    if len(set(seqs)) != len(seqs):
-        raise UsageError("a source sends two events under one number: number each of them")
     return seqs

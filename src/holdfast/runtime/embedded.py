@@ -16,10 +16,11 @@ from holdfast.engine.port import Engine
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.thread import CallerThread
 from holdfast.runtime.metering.board import PROGRAM, metered, start_publishing
-from holdfast.runtime.metering.reporting import of_shipper, of_snapshotter, of_worker
+from holdfast.runtime.metering.reporting import of_shipper, of_snapshotter, of_tracer, of_worker
 from holdfast.runtime.metering.samples import Sample
 from holdfast.runtime.metering.vitals import vitals
 from holdfast.runtime.repeating import Repeating, keep_house
+from holdfast.runtime.tracing.exporting import start_tracing
 from holdfast.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -49,11 +50,16 @@ class Embedded:
             if archiver is not None:
                 parts.callback(archiver.stop)
                 self._tellers.append(partial(of_shipper, archiver.shipper))
-            self._caller = CallerThread(fleet, engine)
+            tracer = start_tracing(fleet.name, PROGRAM)
+            if tracer is not None:
+                parts.callback(tracer.stop)
+            self._caller = CallerThread(fleet, engine, tracer)
             parts.callback(self._caller.stop)
             numbers = None if engine.capabilities.assigns else engine.catalog.layout.numbers
             called = self._caller.called
-            self._worker = Worker(fleet, engine, numbers, called=called, metered=metered())
+            self._worker = Worker(
+                fleet, engine, numbers, called=called, metered=metered(), tracer=tracer
+            )
             self._worker.tick()  # claim here, so that what is wrong is the caller's exception
             parts.callback(keep_house(engine).stop)
             self._thread = threading.Thread(target=self._run, name="holdfast-worker", daemon=True)
@@ -65,6 +71,7 @@ class Embedded:
             if fleet.views:
                 self.views = parts.enter_context(_views(fleet, engine, views))
             self._tellers += [partial(of_worker, self._worker, PROGRAM), self._caller.samples]
+            self._tellers.append(partial(of_tracer, tracer, PROGRAM))
             parts.callback(start_publishing(engine, self._parts_tell, at_once=False))
             self._parts = parts.pop_all()
 

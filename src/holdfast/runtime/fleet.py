@@ -48,7 +48,7 @@ class Fleet(FleetModel):
             archiver = start_archiving(engine, archive, archive_seconds)
             embedded = Embedded(self, engine, archiver, snapshots, views)
             opened.callback(embedded.stop)
-            live = Live(self, engine, embedded)
+            live = Live(self, engine, embedded, views=views)
             opened.pop_all()
             return live
 

@@ -46,8 +46,11 @@ class Handle(Waiting):
         instance: Instance,
         embedded: Embedded | None,
         world: World = REAL,
+        views: str | None = None,
     ) -> None:
+        """`views` is where they are kept, if not in the usual place."""
         super().__init__(engine, instance, embedded, world)
+        self._views_at = views
         self._router = Router(engine, world)
         self._lives = Lives(engine, self._reading)
         self._settling = Settling(engine, self._router)
@@ -129,7 +132,7 @@ class Handle(Waiting):
         from holdfast.runtime.viewing.shelf import views_folder
 
         embedded = None if self._embedded is None else self._embedded.views
-        return embedded or views_folder(self._engine, given)
+        return embedded or views_folder(self._engine, given or self._views_at)
 
     def stored_view(self, name: str, folder: str | None = None) -> StoredView:
         """A view by its name; opened once, closed with the handle."""

@@ -10,6 +10,7 @@ from holdfast.engine.port import Engine, View
 from holdfast.runtime.metering.families import FAMILIES
 from holdfast.runtime.metering.samples import Sample, exposed, gauge
 from holdfast.stepping.grounding import read_ground
+from holdfast.stepping.lane import LANE
 
 
 class Lag(NamedTuple):
@@ -40,11 +41,15 @@ def lag_of(
     clock: Callable[[], float] = time.time,
 ) -> Lag:
     head = view.head()
-    folded = head.position
-    inbox = max(folded, view.inbox_next())
-    waiting = view.frames(folded, 1) if inbox > folded else []
+    folded = head.position + head.urgent
+    following, urgent = view.inbox_next(), view.urgent_next()
+    inbox = max(folded, following + urgent)
+    waiting = view.frames(head.position, 1) if following > head.position else []
+    if urgent > head.urgent:
+        waiting += view.frames(LANE + head.urgent, 1)
     # The time of now, not of the question: a view may have been made for it, of what others own.
-    oldest = max(0.0, clock() - waiting[0].stamp) if waiting else 0.0
+    now = clock()
+    oldest = max((max(0.0, now - frame.stamp) for frame in waiting), default=0.0)
     ground = read_ground(head.ground_stop)
     why = ground.why if ground is not None and ground.in_force else ""
     return Lag(number, inbox, folded, oldest, view.owner(), paused_seconds, why)

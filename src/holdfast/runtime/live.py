@@ -22,6 +22,7 @@ from holdfast.runtime.reading import HistoryEntry
 from holdfast.runtime.schemas import agree, states_in_use
 from holdfast.runtime.sending import Receipt, Row, Sending
 from holdfast.runtime.settling import check_by, check_why
+from holdfast.runtime.tracing.contexts import TraceGiven
 from holdfast.runtime.waiting import SEND_SECONDS
 from holdfast.runtime.world import REAL, World
 
@@ -48,9 +49,8 @@ class Live(Handle):
         views: str | None = None,
     ) -> None:
         self._fleet = fleet
-        self._views_at = views
         self._codebook, _ = agree(fleet, engine.catalog, states_in_use(engine))
-        super().__init__(engine, self._object, embedded, world)
+        super().__init__(engine, self._object, embedded, world, views)
         self._sending = Sending(fleet, self._codebook, self._router)
 
     def _object(self, schema_id: int, row: bytes) -> object:
@@ -71,14 +71,22 @@ class Live(Handle):
         previous: int | None = None,
         event_time: float | None = None,
         timeout: float = SEND_SECONDS,
+        trace: str | None = None,
     ) -> Receipt:
         """Returns when the event is durable. The same (source, seq) again is a no-op.
 
         `previous` makes the source ordered: it names the number sent before for this key, and a
-        gap is refused.
+        gap is refused. `trace` is a W3C traceparent; that of the current OpenTelemetry span, if
+        there is one, unless given.
         """
         return self._sending.send(
-            [(agent, key, event)], source, seq, timeout, event_time=event_time, previous=previous
+            [(agent, key, event)],
+            source,
+            seq,
+            timeout,
+            event_time=event_time,
+            previous=previous,
+            trace=trace,
         )
 
     def send_many(
@@ -88,11 +96,15 @@ class Live(Handle):
         source: str | None = None,
         first_seq: int | None = None,
         timeout: float = SEND_SECONDS,
+        trace: TraceGiven = None,
     ) -> Receipt:
-        """Many events, numbered on from `first_seq`; atomic per partition; safe to repeat."""
+        """Many events, numbered on from `first_seq`; atomic per partition; safe to repeat.
+
+        `trace` is as in `send`, or one for each of them.
+        """
         if not hasattr(rows, "__len__"):
             raise UsageError("send_many takes a list of rows: write list(…)")
-        return self._sending.send(rows, source, first_seq, timeout)
+        return self._sending.send(rows, source, first_seq, timeout, trace=trace)
 
     def keys(self, agent: type[Agent], names: Iterable[str]) -> Keys:
         """Keys for `send_columns`, checked and routed once. `keys[indexes]` are those of some rows,
@@ -117,6 +129,7 @@ class Live(Handle):
         first_seq: int | None = None,
         event_time: object = None,
         timeout: float = SEND_SECONDS,
+        trace: TraceGiven = None,
         **columns: object,
     ) -> Receipt:
         """Many events of one class, `lat=array, lon=array, …`, without an object for each.
@@ -131,13 +144,22 @@ class Live(Handle):
             raise UsageError(f"column {min(twice)!r} is given twice: leave one out")
         given = {**(more or {}), **columns}
         return self._sending.send_columns(
-            agent, event, keys, given, source, first_seq, timeout, event_time
+            agent, event, keys, given, source, first_seq, timeout, event_time, trace
         )
 
-    def ask(self, agent: type[Agent], key: str, event: Event, *, timeout: float = 5.0) -> Event:
+    def ask(
+        self,
+        agent: type[Agent],
+        key: str,
+        event: Event,
+        *,
+        timeout: float = 5.0,
+        trace: str | None = None,
+    ) -> Event:
         """Send, and wait for what the handler gives to `ctx.reply`."""
         deadline = self._world.monotonic() + timeout
-        receipt = self._sending.send([(agent, key, event)], None, None, timeout, asks=True)
+        rows = [(agent, key, event)]
+        receipt = self._sending.send(rows, None, None, timeout, asks=True, trace=trace)
         return cast(Event, self._reply_to(receipt, f"{agent.__name__}/{key}", timeout, deadline))
 
     # Reading.
@@ -188,7 +210,7 @@ class Live(Handle):
         from holdfast.runtime.viewing.reading import ReadModel  # a worker needs none of it
 
         check_view(view)
-        return ReadModel(view, self.stored_view(view.__holdfast__.name, self._views_at))
+        return ReadModel(view, self.stored_view(view.__holdfast__.name))
 
     # Operating.
 

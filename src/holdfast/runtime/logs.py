@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from holdfast.errors import UsageError
+from holdfast.model.tracing import span_id, trace_id
 from holdfast.runtime.metering.board import own_name
 
 FORMAT = "HOLDFAST_LOG_FORMAT"
@@ -27,6 +28,11 @@ _log = logging.getLogger("holdfast.process")
 def ids(**names: object) -> dict[str, object]:
     """What a line is about, for `extra=`."""
     return {"ids": names}
+
+
+def trace_ids(context: str) -> dict[str, object]:
+    """Of what belongs to a trace, for `ids`."""
+    return {"trace_id": trace_id(context), "span_id": span_id(context)} if context else {}
 
 
 class JsonLines(logging.Formatter):

@@ -23,8 +23,8 @@ from holdfast.model.keys import shortened
 from holdfast.model.schema import Kind, RowReader, Schema, UntypedReader
 from holdfast.runtime.alone import hold_alone
 from holdfast.runtime.loading import line_of, module_from_file
+from holdfast.runtime.naming import check_fields
 from holdfast.runtime.schemas import check_classes, register, states_in_use
-from holdfast.runtime.untyped import check_fields
 from holdfast.stepping.commit import Commit, Record
 from holdfast.stepping.records import delta_frame
 

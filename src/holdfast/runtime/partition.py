@@ -17,9 +17,11 @@ from holdfast.runtime import logs
 from holdfast.runtime.gathering import INTERVAL_SECONDS_MAX, pause
 from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.relay import Relay
+from holdfast.runtime.tracing.spans import Committed, Tracer
 from holdfast.stepping.codebook import Codebook, UnknownSchema
 from holdfast.stepping.commit import Commit, Outgoing
 from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.lane import LANE
 from holdfast.stepping.stepper import Stepper
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ COMPILED_PER_COMMIT_MAX = 262_144  # where all classes are compiled
 EVENTS_PER_AGENT_MAX = 8  # the same, of a large fleet, if that is more
 MESSAGES_MAX = 100_000  # where a commit had more, commits of a large fleet are as of others
 COMMIT_BYTES_MAX = 256 * 1024 * 1024  # a larger one is folded again in smaller parts
+URGENT_PER_COMMIT_MAX = 1024  # events of the lane per commit
+LOOK_SECONDS = 0.005  # so often it is looked into while a batch is folded
 HOLD_SECONDS = 1.0  # how long a partition rests before it looks again at what held it up
 LETTERS_LOGGED = 10  # per commit; all of them are stored
 CLEAR_SECONDS = 0.5  # an idle partition clears its delivered messages after this long
@@ -51,6 +55,7 @@ class Partition:
         called: Callable[[], None] = lambda: None,
         kernels: Mapping[str, Kernel] | None = None,
         meter: PartitionMeter | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.claim = claim
         self.number = claim.partition
@@ -74,17 +79,22 @@ class Partition:
         self._last_moved = 0.0
         self._alone = claim.alone
         self._kept: Inputs | None = None
+        self._looked = 0.0  # into the lane, last
+        self._put_off: list[Inputs] = []  # read already, when something urgent went first
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
         self._kernels = kernels
         self.meter = meter
+        self._tracer = tracer
         self._batch: list[Inputs] = []  # what the commit under way takes
+        self._urgent: list[Inputs] = []  # and of the lane
         loaded = self._load()
         self._instant = loaded.stamp  # so that a clock that jumped while nobody folded is noticed
         self._relay.add(Outgoing(*row) for row in loaded.outbox)
         self._alone_until = self.position + (EVENTS_PER_COMMIT_MAX if claim.alone else 0)
 
     def _load(self) -> Loaded:
+        self._put_off = []
         view = self._engine.view(self.number)
         layout = self._engine.catalog.layout
         self.stepper = Stepper(
@@ -164,7 +174,7 @@ class Partition:
         return moved
 
     def _pause_after(self, commit: Commit) -> float:
-        if self._more:
+        if self._more or self._put_off:
             return 0.0
         events = commit.head.position - commit.before.position
         agents = len(commit.records) + sum(block.count for block in commit.blocks)
@@ -181,37 +191,52 @@ class Partition:
     def _fold(self, now: float) -> Commit | None:
         if self._outbox_full:
             return None
-        batch = self._read()
-        self._sends = len(batch)
-        self._batch = batch
+        batch = self._put_off or self._read()
+        urgent = self._read_urgent()  # behind the inbox: so whatever came with that is seen
+        first = bool(urgent) and (not self._put_off or self._more_urgent(urgent))
+        self._put_off = batch if first else []
+        if self._put_off:
+            batch = []  # what is urgent has a commit of its own, and with the next one all goes on
+        self._sends = len(batch) + len(urgent)
+        self._batch, self._urgent = batch, urgent
+        self._looked = self._clock().uptime
+        waits = bool(batch or urgent)
         due = None if self.draining else self.stepper.agenda.next_due
         clear = bool(self._relay.delivered) and (
-            bool(batch) or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS
+            waits or self.draining or abs(now - self._last_moved) > CLEAR_SECONDS
         )
-        if not batch and not clear and (due is None or due > now):
+        if not waits and not clear and (due is None or due > now):
             return None
         # Behind a batch more may wait that came before a timer was due: the clock fires timers only
-        # when nothing waits, and until then the stamps of the frames do.
-        commit = self._step(batch, None if batch or self.draining else now)
+        # when nothing waits in the inbox, and until then the stamps of the frames do.
+        idle = not (batch or self._put_off or self.draining)
+        commit = self._step(urgent, batch, now if idle else None)
         if commit.size_bytes > COMMIT_BYTES_MAX and self._events_max > 1:
-            self._too_many = sum(map(len, batch))
+            self._too_many = sum(map(len, batch)) + len(urgent)
             self._events_max = max(1, self._events_max // 16)
             self._relay.delivered = commit.relayed
             self._load()
             return self._fold(now)
         return None if commit.empty else commit
 
-    def _step(self, batch: list[Inputs], clock: float | None) -> Commit:
-        condemned = CONDEMNED if self._condemned else None
-        if self._condemned:
-            self._condemned = False
-            self._alone_until = self.position + 1  # found: behind it, batches again
+    def _step(self, urgent: list[Inputs], batch: list[Inputs], clock: float | None) -> Commit:
+        condemned = None
+        if self._condemned and bool(urgent) == self.claim.urgent:  # or something else goes first
+            condemned, self._condemned = CONDEMNED, False
+            self._alone_until = self.position + (not urgent)  # found: behind it, batches again
         relayed = self._relay.take_delivered()
-        self._engine.folding(self.claim, self.position)
+        place = LANE + self.stepper.head.urgent if urgent else self.position
+        self._engine.folding(self.claim, place)
         self.folding = True
         try:
             commit = self.stepper.step(
-                batch, clock, relayed, alone=self._alone, condemned=condemned
+                batch,
+                clock,
+                relayed,
+                urgent=urgent,
+                alone=self._alone,
+                condemned=condemned,
+                overtaken=self._overtaken,
             )
         except MemoryError:
             raise  # like any death: the mark stays, and a fresh process tries again
@@ -256,6 +281,27 @@ class Partition:
                 break
         return batch
 
+    def _overtaken(self) -> bool:
+        """Whether something urgent has come while a batch is folded. Asked between its frames."""
+        now = self._clock().uptime
+        if now - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = now
+        place = LANE + self.stepper.head.urgent + len(self._urgent)
+        found = bool(self._engine.read(self.number, place, 1))
+        self._more |= found
+        return found
+
+    def _read_urgent(self) -> list[Inputs]:
+        """What waits in the lane. What newer code has to fold there holds up everything."""
+        most = 1 if self._alone else min(URGENT_PER_COMMIT_MAX, self._events_max)
+        stored = self._engine.read(self.number, LANE + self.stepper.head.urgent, most)
+        return [self._decode(each) for each in stored[:most]]
+
+    def _more_urgent(self, urgent: list[Inputs]) -> bool:
+        """Whether some are left in the lane, which what was put off must not overtake."""
+        return bool(self._engine.read(self.number, urgent[-1].first + 1, 1))
+
     def _read_one(self, position: int) -> list[Inputs]:
         """The next event only; its frame is kept, because the next ones are in it too."""
         kept = self._kept
@@ -282,7 +328,9 @@ class Partition:
         self._pending = None
         if self.meter is not None:
             self._measure(commit, self.meter, since)
-        self._batch = []  # frames are large
+        if self._tracer is not None:
+            self._trace(commit, self._tracer)
+        self._batch, self._urgent = [], []  # frames are large
         self._engine.compact(self.claim, self.stepper.images)
         if not self._engine.capabilities.delivers_messages:
             self._relay.add(commit.outgoing)
@@ -302,11 +350,13 @@ class Partition:
         about = {"partition": self.number, "commit": commit.head.commits}
         for line in commit.logs:
             level = logging.getLevelName(line.level.upper())
-            own = logs.ids(**about, agent=line.agent, key=line.key)
+            own = logs.ids(**about, agent=line.agent, key=line.key, **logs.trace_ids(line.trace))
             _agent_log.log(level, "%s/%s: %s", line.agent, line.key, line.text, extra=own)
+        traces = {each.position: each.trace for each in commit.traced if each.error}
         for letter in commit.letters[:LETTERS_LOGGED]:
             name = f"{self.number}.{letter.id}"
             own = {"agent": letter.agent, "key": letter.key, "position": letter.position}
+            own |= logs.trace_ids(traces.get(letter.position, ""))
             _log.warning(
                 "dead letter %s: %s/%s: %s",
                 *(name, letter.agent, letter.key, letter.error),
@@ -316,10 +366,17 @@ class Partition:
             more = len(commit.letters) - LETTERS_LOGGED
             _log.warning("and %d more dead letters", more, extra=logs.ids(**about))
 
+    def _trace(self, commit: Commit, tracer: Tracer) -> None:
+        rows = self.stepper.traced_rows
+        if commit.traced or rows:
+            now = self._clock().wall
+            told = Committed.of(self._fleet.name, self.number, commit, rows, now)
+            tracer.add(told.size, told.spans)
+
     def _measure(self, commit: Commit, meter: PartitionMeter, since: float) -> None:
         now = self._clock()
         folded = since - self._instant.uptime
-        meter.committed(self._batch, commit, now, folded, now.uptime - since)
+        meter.committed(self._batch, self._urgent, commit, now, folded, now.uptime - since)
 
     def _deliver(self, now: float) -> bool:
         """Hand over what waits. True if anything went; who is refused waits, and stops nobody."""

@@ -12,6 +12,7 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 
 from holdfast.engine.port import Engine
@@ -22,10 +23,12 @@ from holdfast.runtime.faulting import faults_from_environment
 from holdfast.runtime.heap import keep_freed_memory
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.metering.board import metered, own_name, start_publishing
-from holdfast.runtime.metering.reporting import of_worker
+from holdfast.runtime.metering.reporting import of_tracer, of_worker
+from holdfast.runtime.metering.samples import Sample
 from holdfast.runtime.repeating import keep_house
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 from holdfast.runtime.supervisor import EXIT_FENCED
+from holdfast.runtime.tracing.exporting import Exporter, start_tracing
 from holdfast.runtime.worker import Worker
 
 EVENT_SECONDS_MAX = 2.0  # one event that runs longer than this is an endless loop
@@ -68,7 +71,8 @@ def run(
     engine = open_engine(url, fleet.name, faults=faults_from_environment())
     called = partial(ring, int(bell)) if bell else _nobody_listens
     wanted = None if engine.capabilities.assigns else [int(n) for n in partitions.split(",")]
-    worker = Worker(fleet, engine, wanted, called=called, metered=metered())
+    tracer = start_tracing(fleet.name, own_name())
+    worker = Worker(fleet, engine, wanted, called=called, metered=metered(), tracer=tracer)
     heart.watch = Watch(worker).look
     # Agents live long and our batches make no cycles: a full collection every few commits would
     # only stop the fold. Cycles of the user's making are still found, more rarely.
@@ -76,14 +80,21 @@ def run(
     gc.set_threshold(100_000, 20, 100)
     keep_freed_memory()
     housekeeper = keep_house(engine)
-    finish_publishing = start_publishing(engine, partial(of_worker, worker, own_name()))
+    finish_publishing = start_publishing(engine, lambda: _told(worker, tracer))
     if left_open(engine):
         called()  # whoever committed them may have died before it could ring
     _loop(worker, engine)
+    if tracer is not None:
+        tracer.stop()
     finish_publishing()
     housekeeper.stop()
     engine.close()
     return EXIT_FENCED if worker.fenced else 0
+
+
+def _told(worker: Worker, tracer: Exporter | None) -> Iterator[Sample]:
+    yield from of_worker(worker, own_name())
+    yield from of_tracer(tracer, own_name())
 
 
 def _nobody_listens() -> None:

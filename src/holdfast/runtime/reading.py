@@ -63,6 +63,7 @@ class IssuedAction:
     why: str | None = None
     by: str | None = None  # the operator who had it issued
     status: str | None = None  # where it was asked for: issued, delivered, acknowledged, …
+    trace: str = ""  # the `traceparent` of whoever carries it out
 
 
 class ActionPage(list[IssuedAction]):
@@ -192,6 +193,7 @@ class Reading:
             why=one.why or None,
             by=one.by or None,
             status=status,
+            trace=one.trace,
         )
 
     def expires_at(self, one: IssuedRow) -> float | None:
@@ -254,7 +256,7 @@ class Reading:
             else:
                 event = self._instance(*rows[i])
             yield HistoryEntry(
-                position=stored.first + i,
+                position=stored.first + i if taken.before is None else taken.before,
                 now=stored.stamp,
                 origin=origin,
                 event=event,

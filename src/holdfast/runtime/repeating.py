@@ -15,14 +15,21 @@ _log = logging.getLogger("holdfast.beside")
 
 
 class Repeating:
-    """Calls `tick` every so many seconds until it is stopped.
+    """Calls `tick` every so many seconds until it is stopped, and then `last`, on the same thread.
 
     The fold depends on none of it: what failed is tried again, and the reason is shown once.
     """
 
-    def __init__(self, name: str, tick: Callable[[], object], seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        tick: Callable[[], object],
+        seconds: float,
+        last: Callable[[], object] | None = None,
+    ) -> None:
         self._name = name
         self._tick = tick
+        self._last = last
         self._seconds = seconds
         self._told = ""
         self._stopping = threading.Event()
@@ -31,15 +38,23 @@ class Repeating:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._seconds):
-            try:
-                self._tick()
-                self._told = ""
-            except Exception as error:
-                if self._told != repr(error):
-                    unknown = not isinstance(error, HoldfastError)  # ours say all in one line
-                    text = "%s failed and will be tried again: %s"
-                    _log.error(text, self._name, error, exc_info=unknown)
-                self._told = repr(error)
+            self._try(self._tick, "%s failed and will be tried again: %s")
+        if self._last is not None:
+            self._try(self._last, "%s failed at the end: %s")
+
+    def _try(self, what: Callable[[], object], text: str) -> None:
+        try:
+            what()
+            self._told = ""
+        except Exception as error:
+            if self._told != repr(error):
+                unknown = not isinstance(error, HoldfastError)  # ours say all in one line
+                _log.error(text, self._name, error, exc_info=unknown)
+            self._told = repr(error)
+
+    def is_current(self) -> bool:
+        """Whether who asks is on its thread."""
+        return threading.current_thread() is self._thread
 
     def stop(self) -> None:
         self._stopping.set()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.engine.faults import FaultPoints, no_faults
-from holdfast.engine.port import Claim, Engine
+from holdfast.engine.port import Claim, Engine, waiting_in
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Fenced, HoldfastError, Rescaling, TimedOut, UsageError
@@ -137,7 +137,7 @@ class Rescale:
 
     def _waiting(self) -> int:
         views = [self._engine.view(number) for number in self._layout.numbers]
-        return sum(view.inbox_next() - view.head().position for view in views)
+        return sum(waiting_in(view, view.head()) for view in views)
 
     def _elapsed(self) -> float:
         return self._clock().uptime - self._since

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar, cast
 from holdfast.engine.port import APPEND_SECONDS, Engine, Parcel, Taken
 from holdfast.errors import Busy, HoldfastError, Rescaling, TryAgain
 from holdfast.model.keys import Layout, check_key
+from holdfast.runtime.stored import StoredSchemas, is_urgent
 from holdfast.runtime.world import REAL, World
 from holdfast.stepping.rows import select
 
@@ -162,6 +163,7 @@ class Router:
         self.world = world
         self._engine = engine
         self._groups: dict[int, Group] = {}
+        self.stored = StoredSchemas(engine.catalog.schemas, world.monotonic)
         self._look_at_layout()
 
     def _look_at_layout(self) -> None:
@@ -177,6 +179,15 @@ class Router:
     def split(self, keys: Sequence[str]) -> list[Share]:
         """Which of the rows go to which partition, by their keys."""
         return self._routes.shares(keys)
+
+    def is_urgent(self, schema: int) -> bool:
+        """Whether events of this schema overtake what waits."""
+        return is_urgent(self.stored.of(schema))
+
+    def urgent(self, schemas: Sequence[int]) -> list[bool]:
+        """Which rows of these schemas are; empty where none is."""
+        found = {schema: self.is_urgent(schema) for schema in set(schemas)}
+        return [found[schema] for schema in schemas] if any(found.values()) else []
 
     def append(
         self, partition: int, parcel: Parcel, timeout: float, *, moves: bool = True

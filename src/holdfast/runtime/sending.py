@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from holdfast.engine.admission import ANONYMOUS_SECONDS, SEQ_MAX, WINDOW, Picked
+from holdfast.engine.admission import SEQ_MAX, WINDOW, Picked
 from holdfast.engine.port import Parcel
+from holdfast.engine.sources import ANONYMOUS_SECONDS
 from holdfast.errors import Busy, HoldfastError, TimedOut, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.event import Event
@@ -16,7 +17,9 @@ from holdfast.model.fates import MADE_HERE
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import plain_text, shortened
 from holdfast.runtime.columns import EVENT_TIME_END, need_numpy
+from holdfast.runtime.reached import Reached
 from holdfast.runtime.routing import Router, Share
+from holdfast.runtime.tracing.contexts import Contexts, TraceGiven, contexts_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import event_frame
@@ -101,12 +104,15 @@ class Courier(Generic[R]):
         event_time: float | None = None,
         previous: int | None = None,
         asks: bool = False,
+        trace: TraceGiven = None,
     ) -> Receipt:
+        contexts = contexts_of(trace, len(rows))
         if rows:
             check_numbers(first_seq, previous, event_time)
 
         def parcels(name: str, first: int) -> list[tuple[int, Parcel]]:
-            return self._parcels(rows, name, first, event_time, previous, asks)
+            own = Contexts(first, contexts)
+            return self._parcels(rows, name, first, event_time, previous, asks, own)
 
         return self.deliver(RowBatch(rows), parcels, source, first_seq, timeout, asks=asks)
 
@@ -128,7 +134,7 @@ class Courier(Generic[R]):
         if first_seq is not None:
             check_numbers(first_seq + len(batch) - 1, None, None)  # else a part would be refused
         name, first, own = self._number(batch, source, first_seq, timeout)
-        positions: dict[int, int] = {}
+        reached = Reached()
         repeats = 0
         made: list[tuple[int, Parcel]] = []
         try:
@@ -138,7 +144,8 @@ class Courier(Generic[R]):
                 for number, taken in self._router.append(partition, parcel, timeout):
                     if asks and not taken.new:
                         raise TimedOut("the question may have been sent before: ask again")
-                    positions[number] = max(taken.next, positions.get(number, 0))
+                    for place in taken.places:
+                        reached.add(number, place)
                     repeats -= taken.new
         except HoldfastError:  # also one that does not pass by itself: somebody may see to it
             # What could not even be made is stored nowhere; a question asked again is another one.
@@ -149,7 +156,7 @@ class Courier(Generic[R]):
             if own:
                 with self._numbering:
                     self._under_way.remove(first)
-        return Receipt(tuple(positions.items()), repeats)
+        return Receipt(reached.positions, repeats)
 
     def _remember(self, batch: Batch, first: int) -> None:
         """A part may be stored: the same events sent again soon are a retry, with their numbers."""
@@ -203,6 +210,7 @@ class Courier(Generic[R]):
         event_time: float | None,
         previous: int | None,
         asks: bool,
+        contexts: Contexts,
     ) -> list[tuple[int, Parcel]]:
         """One parcel per partition, encoded before any of them is appended."""
         raise NotImplementedError
@@ -228,6 +236,7 @@ class Sending(Courier[Row]):
         event_time: float | None,
         previous: int | None,
         asks: bool,
+        contexts: Contexts,
     ) -> list[tuple[int, Parcel]]:
         try:
             if set(map(len, rows)) != {3}:
@@ -255,7 +264,7 @@ class Sending(Courier[Row]):
                 previous=None if previous is None else [previous] * len(own),
                 asks=asks,
             )
-            parcels.append((share.partition, make_parcel(frame, source, seqs)))
+            parcels.append((share.partition, make_parcel(frame, source, seqs, contexts)))
         return parcels
 
     def send_columns(
@@ -268,6 +277,7 @@ class Sending(Courier[Row]):
         first_seq: int | None,
         timeout: float,
         event_time: object,
+        trace: TraceGiven,
     ) -> Receipt:
         need_numpy()
         from holdfast.runtime.columnar import ColumnBatch, check_keys
@@ -280,9 +290,12 @@ class Sending(Courier[Row]):
         if source is None:
             batch.keep()
 
+        contexts = contexts_of(trace, len(keys))
+
         def parcels(name: str, first: int) -> list[tuple[int, Parcel]]:
             made = batch.frames(self._router.layout, name, first)
-            return [(number, make_parcel(frame, name, seqs)) for number, frame, seqs in made]
+            own = Contexts(first, contexts)
+            return [(number, make_parcel(frame, name, seqs, own)) for number, frame, seqs in made]
 
         return self.deliver(batch, parcels, source, first_seq, timeout)
 
@@ -360,7 +373,14 @@ def check_source(source: str) -> None:
         )
 
 
-def make_parcel(frame: Frame, source: str | None, seqs: range | Sequence[int]) -> Parcel:
+def make_parcel(
+    frame: Frame,
+    source: str | None,
+    seqs: range | Sequence[int],
+    contexts: Contexts | None = None,
+) -> Parcel:
+    if contexts is not None and contexts.each:
+        frame.columns |= contexts.columns(seqs)
     encoded = frame.encode()
     if len(encoded) > FRAME_BYTES_MAX:
         raise UsageError(

@@ -6,7 +6,6 @@ line uses it, so that sending and reading need no `fleet.py`. With classes there
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
@@ -14,13 +13,13 @@ from typing import NamedTuple, cast
 from holdfast.engine.port import Engine, Parcel
 from holdfast.engine.urls import DEFAULT_URL, open_engine
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.fates import MADE_HERE
 from holdfast.model.fleet import FleetModel
 from holdfast.model.keys import check_key
-from holdfast.model.schema import Field, Kind, Schema, UntypedReader
+from holdfast.model.schema import UntypedReader
 from holdfast.runtime.consigning import Numbered, Outcome, consign, consign_together
 from holdfast.runtime.embedded import Embedded
 from holdfast.runtime.handle import Handle
+from holdfast.runtime.naming import Names
 from holdfast.runtime.reading import HistoryEntry, PendingTimer, Plain, Untyped
 from holdfast.runtime.routing import Router
 from holdfast.runtime.schemas import codebook_of
@@ -28,13 +27,13 @@ from holdfast.runtime.sending import (
     Courier,
     Receipt,
     check_numbers,
-    check_sendable,
     make_parcel,
     numbered,
 )
 from holdfast.runtime.settling import check_by, check_why
+from holdfast.runtime.tracing.contexts import Contexts
 from holdfast.runtime.waiting import SEND_SECONDS
-from holdfast.stepping.codebook import EVENT_BYTES_MAX, Codebook
+from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Record
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
@@ -48,6 +47,7 @@ class Address(NamedTuple):
     event: str
     values: Mapping[str, object]
     event_time: float | None = None
+    trace: str = ""  # its context
 
 
 class AgentState(NamedTuple):
@@ -56,90 +56,6 @@ class AgentState(NamedTuple):
     version: int
     updated: float
     values: dict[str, object]
-
-
-class Names:
-    """The classes that the data knows, by name; the newest version of each."""
-
-    def __init__(self, fleet: str, load: Callable[[], dict[int, Schema]]) -> None:
-        self._fleet = fleet
-        self._load = load
-        self._newest: dict[tuple[Kind, str], tuple[int, Schema]] = {}
-        self._readers: dict[int, UntypedReader] = {}
-
-    def check_agent(self, name: str) -> None:
-        self._find("state", name, f"no agent {name!r} in fleet {self._fleet!r}")
-
-    def event(self, name: str, kind: Kind = "event") -> tuple[int, Schema]:
-        return self._find(kind, name, f"no {kind} {name!r} in fleet {self._fleet!r}")
-
-    def of_kind(self, kind: Kind) -> list[str]:
-        return [schema.name for schema in self.schemas(kind)]
-
-    def schemas(self, kind: Kind) -> list[Schema]:
-        """The newest version of each class, by name."""
-        if not self._newest:
-            self._newest = {(s.kind, s.name): (i, s) for i, s in sorted(self._load().items())}
-        found = {name: schema for (of, name), (_, schema) in self._newest.items() if of == kind}
-        return [found[name] for name in sorted(found)]
-
-    def pack(
-        self, name: str, values: Mapping[str, object], kind: Kind = "event"
-    ) -> tuple[int, bytes]:
-        """An event, or an action, as (schema id, row), checked against the stored types."""
-        check_sendable(name)
-        schema_id, schema = self.event(name, kind)
-        check_fields(schema, values)
-        reader = self._readers.get(schema_id)
-        if reader is None:
-            reader = self._readers[schema_id] = UntypedReader(schema)
-        try:
-            row = reader.pack(values)
-        except UnicodeError as error:
-            raise UsageError(f"{name}: a value is no text ({error}): send it as UTF-8") from None
-        except OverflowError as error:
-            raise UsageError(f"{name}: a number is too large to be stored ({error})") from None
-        if len(row) > EVENT_BYTES_MAX:
-            raise UsageError(
-                f"{name} of {len(row):,} bytes exceeds the bound of {EVENT_BYTES_MAX:,}: "
-                "store large data elsewhere and send a reference"
-            )
-        return schema_id, row
-
-    def _find(self, kind: Kind, name: str, complaint: str) -> tuple[int, Schema]:
-        found = self._newest.get((kind, name))
-        if found is None:
-            self._newest.clear()  # a program that has started since may have brought it along
-            known = self.of_kind(kind)
-            found = self._newest.get((kind, name))
-            if found is None:
-                # What only the fold or a call makes nobody means to send.
-                known = [each for each in known if each not in MADE_HERE]
-                raise UsageError(f"{complaint}: {suggestion(name, known)}")
-        return found
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """The known names, with the one that was probably meant in front."""
-    if not known:
-        return "there is none yet; `holdfast run fleet.py` stores the classes"
-    close = difflib.get_close_matches(name, known, 1, 0.5) or [
-        each for each in known if each.lower() == name.lower()
-    ]
-    others = ", ".join(each for each in known if each not in close)
-    if not close:
-        return f"there is {others}"
-    return f"did you mean {close[0]}?" + (f" There is also {others}" if others else "")
-
-
-def check_fields(schema: Schema, values: Mapping[str, object]) -> Mapping[str, Field]:
-    """The fields by name; a value for a field that is none of them is refused."""
-    fields = {field.name: field for field in schema.fields}
-    for name in values:
-        if name not in fields:
-            known = suggestion(name, list(fields)) if fields else "it has no fields"
-            raise UsageError(f"{schema.name} has no field {name!r}: {known}")
-    return fields
 
 
 class UntypedSending(Courier[Address]):
@@ -155,6 +71,7 @@ class UntypedSending(Courier[Address]):
         event_time: float | None,
         previous: int | None,
         asks: bool,
+        contexts: Contexts,
     ) -> list[tuple[int, Parcel]]:
         for agent in dict.fromkeys(row.agent for row in rows):
             self._names.check_agent(agent)
@@ -174,8 +91,9 @@ class UntypedSending(Courier[Address]):
                 event_times=None if times[0] is None else cast(list[float], share.of(times)),
                 previous=None if previous is None else [previous] * len(own),
                 asks=asks,
+                urgent=self._router.urgent([schema for schema, _ in events]),
             )
-            parcels.append((share.partition, make_parcel(frame, source, seqs)))
+            parcels.append((share.partition, make_parcel(frame, source, seqs, contexts)))
         return parcels
 
 
@@ -189,9 +107,11 @@ def check_event_times(times: Sequence[float | None]) -> None:
 class UntypedLive(Handle):
     """Made by `connect_untyped(url)`; the same as `Live`, with names instead of classes."""
 
-    def __init__(self, engine: Engine, embedded: Embedded | None = None) -> None:
-        super().__init__(engine, Untyped(engine.catalog.schemas), embedded)
-        self.names = Names(engine.catalog.fleet, engine.catalog.schemas)
+    def __init__(
+        self, engine: Engine, embedded: Embedded | None = None, views: str | None = None
+    ) -> None:
+        super().__init__(engine, Untyped(engine.catalog.schemas), embedded, views=views)
+        self.names = Names(engine.catalog.fleet, self._router.stored)
         self._sending = UntypedSending(self.names, self._router)
 
     def send(
@@ -204,7 +124,10 @@ class UntypedLive(Handle):
         timeout: float = SEND_SECONDS,
     ) -> Receipt:
         """Returns when all are durable; atomic per partition; numbered on from `first_seq`."""
-        return self._sending.send(rows, source, first_seq, timeout, event_time=event_time)
+        trace = [row.trace for row in rows]
+        return self._sending.send(
+            rows, source, first_seq, timeout, event_time=event_time, trace=trace
+        )
 
     def consign(self, rows: Sequence[Numbered], *, timeout: float = SEND_SECONDS) -> Outcome:
         """Events that their sources have numbered, of many of them at once."""
@@ -224,11 +147,12 @@ class UntypedLive(Handle):
         values: Mapping[str, object],
         *,
         timeout: float = 5.0,
+        trace: str = "",
     ) -> Plain:
         """Send, and wait for what the handler gives to `ctx.reply`."""
         deadline = self._world.monotonic() + timeout
         rows = [Address(agent, key, event, values)]
-        receipt = self._sending.send(rows, None, None, timeout, asks=True)
+        receipt = self._sending.send(rows, None, None, timeout, asks=True, trace=trace)
         answer = self._answer_to(receipt, f"{agent}/{key}", timeout, deadline)
         return self.plain(answer.schema, answer.row)
 
@@ -338,11 +262,11 @@ class UntypedLive(Handle):
         super().wait_for(receipt, timeout=timeout)
 
 
-def connect_untyped(url: str = DEFAULT_URL) -> UntypedLive:
-    """Send to and read whatever fleet the directory holds."""
+def connect_untyped(url: str = DEFAULT_URL, views: str | None = None) -> UntypedLive:
+    """Send to and read whatever fleet the directory holds; `views` as of `fleet.connect`."""
     engine = open_engine(url, None)
     try:
-        return UntypedLive(engine)
+        return UntypedLive(engine, views=views)
     except BaseException:
         engine.close()
         raise

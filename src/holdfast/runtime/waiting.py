@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from holdfast.engine.port import VIEW_SECONDS, Engine, View
+from holdfast.engine.port import VIEW_SECONDS, Engine, View, waiting_in
 from holdfast.errors import AskFailed, TimedOut, UsageError
 from holdfast.runtime.calling.bell import has_open_calls
 from holdfast.runtime.embedded import Embedded
@@ -14,6 +14,7 @@ from holdfast.runtime.reading import Instance, Reading
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.world import REAL, World
 from holdfast.stepping.commit import Answer
+from holdfast.stepping.lane import LANE, in_lane, is_folded
 
 R = TypeVar("R")
 SEND_SECONDS = 10.0
@@ -52,8 +53,9 @@ class Waiting:
     def positions(self) -> dict[int, Progress]:
         found = {}
         for number, view in self._reading.views().items():
-            folded = view.head().position
-            found[number] = Progress(max(folded, view.inbox_next()), folded)
+            head = view.head()
+            folded = head.position + head.urgent
+            found[number] = Progress(folded + max(0, waiting_in(view, head)), folded)
         return found
 
     def wait_for(self, receipt: Receipt, *, timeout: float = SEND_SECONDS) -> None:
@@ -62,11 +64,9 @@ class Waiting:
         for partition, following in receipt.positions:
             view = self._engine.view(partition, timeout)
             if self._poll(partial(_is_folded, view, following), deadline) is None:
-                place = view.position_of(following)
-                wanted = "what is not there" if place is None else place
                 raise TimedOut(
-                    f"partition {partition} has folded up to {view.head().position}, not {wanted}, "
-                    f"after {timeout:g} s{self._reasons()}"
+                    f"partition {partition} has folded up to {view.head().position}, not "
+                    f"{_named(view.position_of(following))}, after {timeout:g} s{self._reasons()}"
                 )
 
     def settle(self, *, timeout: float = 60.0) -> None:
@@ -94,7 +94,7 @@ class Waiting:
         views = self._reading.views(wait_seconds)
         heads = {number: view.head() for number, view in views.items()}
         marks = {number: view.marks() for number, view in views.items()}
-        if any(view.inbox_next() != heads[n].position for n, view in views.items()):
+        if any(waiting_in(view, heads[n]) for n, view in views.items()):
             return None
         if any(view.calls(0, 1) for view in views.values()):
             return None
@@ -164,9 +164,15 @@ class Waiting:
             ) from None
 
 
+def _named(place: int | None) -> str:
+    if place is None:
+        return "what is not there"
+    return f"the urgent event {place - LANE}" if in_lane(place) else str(place)
+
+
 def _is_folded(view: View, following: int) -> bool:
     position = view.position_of(following)
-    return position is not None and view.head().position >= position
+    return position is not None and is_folded(view.head(), position)
 
 
 def _answer_before(view: View, following: int) -> Answer | None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from math import inf
 from time import thread_time
 
 from holdfast.engine.port import Engine, Granted
 from holdfast.engine.stamping import Clock, system_clock
-from holdfast.errors import Fenced
+from holdfast.errors import AccessDenied, Fenced, TryAgain
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime import logs
 from holdfast.runtime.kernels import kernels_of
 from holdfast.runtime.metering.meter import PartitionMeter
 from holdfast.runtime.partition import Partition
 from holdfast.runtime.schemas import agree, states_in_use
+from holdfast.runtime.tracing.spans import Tracer
 
+DECLARE_SECONDS = 10.0  # until it is tried again
 IDLE_SECONDS_MAX = 0.5  # a worker looks around this often even if nobody wakes it
 
 _log = logging.getLogger("holdfast.worker")
@@ -35,11 +38,12 @@ class Worker:
         called: Callable[[], None] = lambda: None,
         *,
         metered: bool = False,
+        tracer: Tracer | None = None,
     ) -> None:
         """`called` is told when calls were committed, so that whoever runs them need not look.
 
         With None wanted, the engine says which partitions this worker has. Who is `metered` counts
-        what it commits.
+        what it commits; a `tracer` gets spans of it.
         """
         self._fleet = fleet
         self._engine = engine
@@ -47,8 +51,10 @@ class Worker:
         self._clock = clock
         self._called = called
         self._metered = metered
+        self._tracer = tracer
         self._cpu_seen = 0.0
         self._codebook, self.generation = agree(fleet, engine.catalog, states_in_use(engine))
+        self._declares_at = 0.0  # of the uptime; never once it has
         self._kernels = kernels_of(fleet)
         self.partitions: dict[int, Partition] = {}
         self.fenced: dict[int, str] = {}
@@ -57,6 +63,8 @@ class Worker:
     def tick(self) -> bool:
         """Take what was granted, advance every partition once. True if anything moved."""
         self._take_assignments()
+        if self.partitions and self._declares_at < inf:
+            self._declare()
         moved = False
         for number, partition in list(self.partitions.items()):
             try:
@@ -102,6 +110,7 @@ class Worker:
                     self._called,
                     self._kernels,
                     meter,
+                    self._tracer,
                 )
                 if meter is not None:
                     now = self._clock()
@@ -110,6 +119,21 @@ class Worker:
                     self._called()  # whoever committed them may have died before it could say so
             else:
                 self.partitions.pop(change.partition, None)
+
+    def _declare(self) -> None:
+        """Tell those who have no classes what ours are declared with beside their fields. Not
+        before a claim: a program that is outdated gets none. Actions keep what they were first
+        declared with: when one expires that was issued long ago is read from there."""
+        if self._clock().uptime < self._declares_at:
+            return
+        events = [schema for schema in self._fleet.schemas() if schema.kind == "event"]
+        try:
+            self._engine.catalog.register(events, renew=True)
+            self._declares_at = inf
+        except (TryAgain, AccessDenied) as refusal:  # a full disk, brokers: folding comes first
+            if self._declares_at == 0.0:
+                _log.warning("events are not yet declared to those without classes: %s", refusal)
+            self._declares_at = self._clock().uptime + DECLARE_SECONDS
 
     def _has_calls(self, partition: int) -> bool:
         return bool(self._engine.view(partition).calls(0, 1))

@@ -17,11 +17,13 @@ from holdfast.stepping.cell import HELD_PER_AGENT_MAX, Cell, Held
 from holdfast.stepping.commanding import obey
 from holdfast.stepping.commit import Answer, Fate, Letter, Record
 from holdfast.stepping.fates import Fates
+from holdfast.stepping.following import note
 from holdfast.stepping.inputs import Answered, Inputs
 from holdfast.stepping.noting import Noting
 from holdfast.stepping.outputs import Fired
 from holdfast.stepping.reasons import place_of, reason_of, trace_of
 from holdfast.stepping.settling import SETTLES
+from holdfast.stepping.traces import contexts_of
 
 if TYPE_CHECKING:
     from holdfast.stepping.agenda import Entry
@@ -36,6 +38,8 @@ class CarefulFold:
         self._condemned = condemned  # why the first input may not run at all
         self.now = stepper.head.now
         self.position = stepper.head.position
+        self.urgent = stepper.head.urgent
+        self.number = self.position  # of the input that is folded, in the inbox or in the lane
         self.letters: list[Letter] = []
         self.answers: list[Answer] = []
         self.redriven: list[int] = []
@@ -49,6 +53,7 @@ class CarefulFold:
         self.fired_max = stepper.fired_max
         self._scheduled = 0
         self._interrupted = False  # by our own trouble, which is not the event's fault
+        self.origin = ""  # of the input at hand
         self.popped: list[Entry] = []
         self.expired: list[Cell] = []
 
@@ -81,8 +86,10 @@ class CarefulFold:
         if inputs.commands is not None:
             self.fates.add(self.noting.new())
             self._look_up([str(one[1]) for one in inputs.commands if one[0] in SETTLES])
+        traces = contexts_of(inputs)
         for i, key in enumerate(inputs.keys):
-            position = inputs.first + i
+            position = self.number = inputs.first + i
+            self.origin = inputs.origin
             if inputs.commands is not None:
                 if not obey(self, inputs.agents[i], key, inputs.commands[i]):
                     return  # it goes on in the next commit
@@ -94,6 +101,7 @@ class CarefulFold:
                     inputs.senders[i] if inputs.senders else None,
                     inputs.hops[i] if inputs.hops else 0,
                     position if inputs.asks else -1,
+                    traces.get(i, ""),
                 )
                 cell = self.cell(inputs.agents[i], key)
                 if inputs.refused:
@@ -156,7 +164,9 @@ class CarefulFold:
         self.stepper.tries += 1
         agent = cell.wake()
         image = None
+        context._given = held.trace
         mark = context._effects.mark()
+        self.stepper.carries |= bool(held.trace)
         if self._condemned is not None:
             self._failed(cell, held, self.take_condemned() or "", "")
             return
@@ -191,6 +201,7 @@ class CarefulFold:
             self.touch(cell)
             self.schedule()
             self._answer(held, mark[2])
+            note(self, cell, held)
 
     def _check_outputs(self, mark: Mark) -> None:
         """Outputs of a wrong type are the event's failure, not the commit's."""
@@ -263,6 +274,7 @@ class CarefulFold:
             extras.paused = error[:500]
             extras.held.insert(0, held)
             self.touch(cell)
+            note(self, cell, held, error)
             return
         self._bury(cell, held, error, trace)
 
@@ -285,6 +297,7 @@ class CarefulFold:
             ask=held.ask,
         )
         self.letters.append(letter)
+        note(self, cell, held, error)
         if held.ask >= 0:
             self.answers.append(Answer(held.ask, self.now, "failed", error, 0, b""))
 
@@ -294,6 +307,7 @@ class CarefulFold:
         while progress and cell.extras is not None and cell.extras.held:
             progress = False
             waiting, cell.extras.held = cell.extras.held, []
+            self.origin = "held"
             for i, held in enumerate(waiting):
                 mode = self._mode(cell)
                 self._try(cell, held)

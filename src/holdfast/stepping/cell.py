@@ -34,6 +34,7 @@ class Held(NamedTuple):
     sender: Sender | None
     hops: int
     ask: int
+    trace: str = ""  # its context
 
 
 @dataclass(slots=True)
@@ -57,11 +58,10 @@ class Extras:
             return cls()
         packed = unpack_extras(data)
         extras = cls(packed.paused)
-        for schema, row, position, event_time, sender, hops, ask in packed.held:
+        for schema, row, position, event_time, by, hops, ask, trace in packed.held:
             event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
-            extras.held.append(
-                Held(event, position, event_time, sender and Sender(*sender), hops, ask)
-            )
+            sender = by and Sender(*by)
+            extras.held.append(Held(event, position, event_time, sender, hops, ask, trace))
         for name, due, period, schema, row in packed.timers:
             event = cast(Event, codebook.reader_of(schema).row(bytes(row)))
             extras.timers[name] = Timer(name, due, event, period)
@@ -70,7 +70,17 @@ class Extras:
         return extras
 
 
-_HeldRow = tuple[int, msgspec.Raw, int, float, tuple[str, str] | None, int, int]
+class HeldRow(NamedTuple):
+    schema: int
+    row: msgspec.Raw
+    position: int
+    event_time: float
+    sender: tuple[str, str] | None
+    hops: int
+    ask: int
+    trace: str = ""  # left out where there is none
+
+
 _TimerRow = tuple[str, float, float, int, msgspec.Raw]
 
 
@@ -78,7 +88,7 @@ class PackedExtras(msgspec.Struct, array_like=True):
     """Extras as stored, readable without the user's classes."""
 
     paused: str
-    held: list[_HeldRow]
+    held: list[HeldRow]
     timers: list[_TimerRow]
     calls: list[tuple[str, str, str, str]] = []  # left out where there are none
 
@@ -98,7 +108,7 @@ def pack_extras(all_extras: Sequence[Extras | None], codebook: Codebook) -> list
     follow = zip(schemas, _unpack_each(_pack(events)), strict=True).__next__
     rows = []
     for extras in some:
-        held = [(*follow(), *each[1:]) for each in extras.held] if extras.held else ()
+        held = [_held(*follow(), *each[1:]) for each in extras.held] if extras.held else ()
         timers = [
             (name, due, period, *follow()) for name, due, _, period in _in_order(extras.timers)
         ]
@@ -106,6 +116,10 @@ def pack_extras(all_extras: Sequence[Extras | None], codebook: Codebook) -> list
         rows.append(_row(extras.paused, held, timers, calls))
     packed = map(bytes, _unpack_each(_pack(rows)))
     return [next(packed) if each else b"" for each in there]
+
+
+def _held(*row: object) -> tuple[object, ...]:
+    return row if row[-1] else row[:-1]
 
 
 def _in_order(timers: dict[str, Timer]) -> Collection[Timer]:
@@ -124,7 +138,7 @@ def without_asks(extras: bytes) -> bytes:
     if not extras:
         return extras
     packed = unpack_extras(extras)
-    held = [(*row[:-1], -1) for row in packed.held]
+    held = [_held(*row._replace(ask=-1)) for row in packed.held]
     return _pack(_row(packed.paused, held, packed.timers, packed.calls))
 
 

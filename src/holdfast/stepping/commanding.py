@@ -72,5 +72,5 @@ def _redrive(fold: CarefulFold, cell: Cell, letter_id: int) -> None:
     event = fold.stepper.codebook.reader_of(letter.schema).row(letter.row)
     assert isinstance(event, Event)
     sender = Sender(*letter.sender) if letter.sender else None
-    held = Held(event, fold.position, letter.event_time, sender, letter.hops, -1)
+    held = Held(event, fold.number, letter.event_time, sender, letter.hops, -1)
     fold.deliver(cell, held)

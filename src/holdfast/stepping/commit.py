@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.model.effects import LogLine
+from holdfast.model.effects import LogLine, Traced
 from holdfast.stepping.blocks import Block, records_in
 from holdfast.stepping.record import Record as Record  # noqa: PLC0414 (everybody finds it here)
 
@@ -88,6 +88,7 @@ class Call(NamedTuple):
     retries: int
     backoff: float
     now: float
+    trace: str = ""  # the context that it carries on
 
 
 class Head(NamedTuple):
@@ -101,6 +102,7 @@ class Head(NamedTuple):
     commits: int = 0
     calls_next: int = 1
     ground_stop: str = ""  # the one in force: see grounding.py
+    urgent: int = 0  # so many events of the lane are folded: see lane.py
 
 
 class Fate(NamedTuple):
@@ -155,6 +157,7 @@ class Commit:
     closed: list[str] = field(default_factory=list)  # ids of those answered, also of new ones
     fates: list[Fate] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
+    traced: list[Traced] = field(default_factory=list)  # told, not stored
     condemned: str = ""
 
     @property

@@ -58,4 +58,4 @@ def _made(fold: CarefulFold, schema: int, row: bytes) -> Action:
 
 
 def _answer(fold: CarefulFold, status: str, text: str) -> None:
-    fold.answers.append(Answer(fold.position, fold.now, status, text, 0, b""))
+    fold.answers.append(Answer(fold.number, fold.now, status, text, 0, b""))

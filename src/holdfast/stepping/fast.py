@@ -10,7 +10,7 @@ row but key and event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.model.context import Context
@@ -18,11 +18,18 @@ from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.model.handlers import HandlerFunction
 from holdfast.model.snapshot import snapshots
+from holdfast.model.tracing import NONE
 from holdfast.stepping.cell import Cell, Kind
+from holdfast.stepping.following import following
 from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.traces import has_contexts
 
 if TYPE_CHECKING:
     from holdfast.stepping.stepper import Stepper
+
+
+_PlainRow = tuple[str, Cell | None, Event]
+_Row = tuple[str, str, Event, float, Sender | None, int]  # agent, key, …, hops
 
 
 class NeedsCare(Exception):
@@ -42,7 +49,7 @@ def run(stepper: Stepper, inputs: Inputs, now: float) -> None:
     context = stepper.context
     context.now = now
     context.event_time = inputs.stamp
-    context._sender, context._hops, context._ask = None, 0, -1
+    context._sender, context._hops, context._ask, context._given = None, 0, -1, NONE
     if inputs.plain and inputs.agent is not None:
         _run_plain(stepper, stepper.kinds[inputs.agent], inputs, context)
     else:
@@ -56,11 +63,14 @@ def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -
     events = snapshots(events, classes)
     always = {cls: route.always for cls in classes if (route := kind.routes.get(cls))}
     handler = next(iter(always.values()), None)
-    if len(classes) > 1 or handler is None:
-        _run_mixed(stepper, kind, keys, events, always, context)
-        return
     cells, batch, touch = kind.cells, stepper.batch, stepper.touched.append
-    for key, cell, event in zip(keys, map(cells.get, keys), events, strict=True):
+    rows: Iterator[_PlainRow] = zip(keys, map(cells.get, keys), events, strict=True)
+    if has_contexts(inputs):
+        rows = following(stepper, inputs, rows)
+    if len(classes) > 1 or handler is None:
+        _run_mixed(stepper, kind, rows, always, context)
+        return
+    for key, cell, event in rows:
         if cell is None:
             cell = cells[key] = _meet(kind, key)
         if cell.batch != batch:
@@ -75,14 +85,13 @@ def _run_plain(stepper: Stepper, kind: Kind, inputs: Inputs, context: Context) -
 def _run_mixed(
     stepper: Stepper,
     kind: Kind,
-    keys: Sequence[str],
-    events: Sequence[Event],
+    rows: Iterable[_PlainRow],
     always: dict[type[Event], HandlerFunction | None],
     context: Context,
 ) -> None:
     """Several classes of events, or such as have different handlers in different modes."""
-    cells, batch, touch = kind.cells, stepper.batch, stepper.touched.append
-    for key, cell, event in zip(keys, map(cells.get, keys), events, strict=True):
+    batch, touch = stepper.batch, stepper.touched.append
+    for key, cell, event in rows:
         handler = always.get(type(event))
         if cell is None or handler is None:
             cell = cell or _meet(kind, key)
@@ -103,7 +112,7 @@ def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:
     kinds, batch, touched = stepper.kinds, stepper.batch, stepper.touched
     count = len(inputs)
     senders: Sequence[Sender | None] = inputs.senders or [None] * count
-    rows = zip(
+    rows: Iterator[_Row] = zip(
         inputs.agents,
         inputs.keys,
         snapshots(inputs.events),
@@ -112,6 +121,8 @@ def _run_each(stepper: Stepper, inputs: Inputs, context: Context) -> None:
         inputs.hops or [0] * count,
         strict=True,
     )
+    if has_contexts(inputs):
+        rows = following(stepper, inputs, rows)
     for name, key, event, event_time, sender, hops in rows:
         kind = kinds[name]
         cell = kind.cells.get(key) or _meet(kind, key)

@@ -12,6 +12,8 @@ import struct
 import zlib
 from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import le, lt
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +23,7 @@ from holdfast.stepping import fields
 
 MAGIC = b"HFRM"
 VERSION = 1
+RUNS = "runs"  # the kind of a column in which most rows have what their neighbours have
 _HEAD = struct.Struct("<4sBII")
 _CRC = struct.Struct("<I")
 _pack = msgspec.msgpack.Encoder().encode
@@ -35,6 +38,11 @@ UNREADABLE = (
     struct.error,
 )
 _unpack_directory = msgspec.msgpack.Decoder(list[tuple[str, str, int]]).decode
+
+
+# Rows that have the same value: from the first to the one before the second.
+Run = tuple[int, int, object]
+_unpack_runs = msgspec.msgpack.Decoder(tuple[list[int], list[int], list[object]]).decode
 
 
 class Column(NamedTuple):
@@ -83,6 +91,23 @@ def coded(table: Sequence[Hashable], places: bytes) -> Column:
     return Column("codes", _pack([table, places]))
 
 
+def runs(values: Iterable[object]) -> Column:
+    """Rows that follow each other and have the same value, mostly; None is no value."""
+    found: list[Run] = []
+    start = 0
+    for value, group in groupby(values):
+        stop = start + sum(1 for _ in group)
+        if value is not None:
+            found.append((start, stop, value))
+        start = stop
+    return Column(RUNS, _pack(list(zip(*found, strict=True)) or [(), (), ()]))
+
+
+def run(value: object, count: int) -> Column:
+    """The same of one value for all rows."""
+    return Column(RUNS, _pack(([0], [count], [value])))
+
+
 def opaque(data: bytes) -> Column:
     """Bytes that belong to the frame as a whole, with a meaning of their own."""
     return Column("opaque", data)
@@ -126,6 +151,9 @@ class Frame:
         column = self.column(name)
         if column.kind in ("const", "opaque"):
             return column
+        if column.kind == RUNS:
+            values = self._expand(name, column, count)
+            return runs([values[row] for row in chosen])
         if column.kind not in fields.KINDS:
             values = self._expand(name, column, count)
             return rows([values[row] for row in chosen])
@@ -133,6 +161,17 @@ class Frame:
             return Column(column.kind, fields.cut(*column, count, chosen))
         except UNREADABLE as error:
             raise DamagedData(f"column {name!r} cannot be read: {error}") from error
+
+    def runs(self, name: str) -> list[Run]:
+        """Rising; rows between them have no value."""
+        column = self.column(name)
+        try:
+            found = _unpack_runs(column.data) if column.kind == RUNS else None
+            if found is not None and _rising(found[0], found[1], self.count):
+                return list(zip(*found, strict=True))
+        except UNREADABLE as error:
+            raise DamagedData(f"column {name!r} cannot be read: {error}") from error
+        raise DamagedData(f"column {name!r} has no runs that fit {self.count} rows")
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
@@ -192,6 +231,13 @@ class Frame:
         return cls(count, columns)
 
 
+def _rising(starts: Sequence[int], stops: Sequence[int], count: int) -> bool:
+    if not starts:
+        return True
+    inside = starts[0] >= 0 and stops[-1] <= count
+    return inside and all(map(lt, starts, stops)) and all(map(le, stops, starts[1:]))
+
+
 def _values(column: Column, count: int) -> list[object] | None:
     """One value per row; None for a kind that has none, or that a newer release has made."""
     kind, data = column
@@ -205,6 +251,11 @@ def _values(column: Column, count: int) -> list[object] | None:
     if kind == "codes":
         table, coded = _unpack(data)
         return [table[code] for code in coded]
+    if kind == RUNS:
+        found: list[object] = [None] * count
+        for start, stop, value in zip(*_unpack_runs(data), strict=True):
+            found[start:stop] = [value] * (stop - start)
+        return found
     if kind in fields.KINDS:
         return fields.expand(kind, data, count)
     return None

@@ -16,6 +16,7 @@ from holdfast.model.effects import Sender
 from holdfast.model.event import Event
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Column, Frame, codes, const, floats, integers, rows, sequence
+from holdfast.stepping.lane import AT_ONCE, urgent_among, urgent_columns
 from holdfast.stepping.rows import distinct_schemas, payload, read_payload
 
 T = TypeVar("T")
@@ -289,6 +290,7 @@ def event_frame(
         event_times=event_times,
         previous=previous,
         asks=asks,
+        urgent=urgent_among(events),
     )
 
 
@@ -302,6 +304,7 @@ def external_frame(
     event_times: Sequence[float] | None = None,
     previous: Sequence[int] | None = None,
     asks: bool = False,
+    urgent: Sequence[bool] = (),
 ) -> Frame:
     """The same from events that are packed already, as `payload` or `raw_payload` gives them."""
     columns: dict[str, Column] = {
@@ -311,6 +314,7 @@ def external_frame(
         "source": const(source),
         "seq": numbers(seqs),
         **packed,
+        **urgent_columns(urgent),
     }
     if event_times is not None:
         columns["event_time"] = floats(event_times)
@@ -342,6 +346,7 @@ def control_frame_of(
             "agent": const(agents[0]) if len(set(agents)) == 1 else codes(agents),
             "key": rows(keys),
             "command": rows([list(command) for command in commands]),
+            **urgent_columns([command[0] in AT_ONCE for command in commands]),
         },
     )
 

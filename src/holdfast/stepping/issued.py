@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 from holdfast.stepping.actionids import action_id, undo_id
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.rows import read_raw_payload
+from holdfast.stepping.traces import contexts_in
 
 
 class IssuedRow(NamedTuple):
@@ -23,6 +24,7 @@ class IssuedRow(NamedTuple):
     row: bytes
     by: str = ""
     version: int = 0
+    trace: str = ""
 
 
 def issued_in(fleet: str, frame: Frame) -> Iterator[IssuedRow]:
@@ -31,8 +33,10 @@ def issued_in(fleet: str, frame: Frame) -> Iterator[IssuedRow]:
     undoes = cast("list[str]", frame.values("undoes") or [""] * frame.count)
     why = cast("list[str]", frame.values("why") or [""] * frame.count)
     by = cast("list[str]", frame.values("by") or [""] * frame.count)
-    for agent, key, version, index, now, undone, reason, who, (schema, row) in zip(
-        *columns, undoes, why, by, read_raw_payload(frame), strict=True
-    ):
+    traces = contexts_in(frame)
+    rows = zip(*columns, undoes, why, by, read_raw_payload(frame), strict=True)
+    for i, each in enumerate(rows):
+        agent, key, version, index, now, undone, reason, who, (schema, row) = each
         id = undo_id(undone) if undone else action_id(fleet, agent, key, version, index)
-        yield IssuedRow(agent, key, id, now, undone, reason, schema, row, who, version)
+        trace = traces.get(i, "")
+        yield IssuedRow(agent, key, id, now, undone, reason, schema, row, who, version, trace)

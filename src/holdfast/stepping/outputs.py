@@ -12,10 +12,12 @@ from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Issued, Journalled, Outgoing
 from holdfast.stepping.frame import Frame, codes, const, floats, integers, rows
 from holdfast.stepping.rows import payload
+from holdfast.stepping.traces import trace_columns
 
 
 class Fired(NamedTuple):
-    """A timer that fired, or (event None) an agent that expired, before an inbox position."""
+    """A timer that fired, (event None) an agent that expired, or an urgent event that was taken,
+    before an inbox position."""
 
     position: int
     agent: str
@@ -25,9 +27,16 @@ class Fired(NamedTuple):
     now: float
     event: Event | None
     next: float = 0.0  # when a periodic timer is due again
+    taken: tuple[int, bytes] | None = None  # of the urgent lane: the number and the frame
 
 
-def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook) -> Issued | None:
+def issue(
+    emitted: Sequence[Emitted],
+    first: int,
+    now: float,
+    codebook: Codebook,
+    traced: bool = False,  # some may carry contexts
+) -> Issued | None:
     indexes = indexes_of(emitted)
     if any(one.withheld for one in emitted):
         indexes = [i for i, one in zip(indexes, emitted, strict=True) if not one.withheld]
@@ -49,6 +58,7 @@ def issue(emitted: Sequence[Emitted], first: int, now: float, codebook: Codebook
             "now": floats([one.now for one in emitted]),
             **why,
             **payload([one.action for one in emitted], codebook),
+            **(trace_columns([one.trace for one in emitted], len(emitted)) if traced else {}),
         },
     )
     return Issued(first, len(emitted), now, frame.encode())
@@ -66,7 +76,11 @@ def indexes_of(emitted: Sequence[Emitted]) -> list[int]:
 
 
 def dispatch(
-    messages: Sequence[Sent], layout: Layout, sent_next: dict[int, int], codebook: Codebook
+    messages: Sequence[Sent],
+    layout: Layout,
+    sent_next: dict[int, int],
+    codebook: Codebook,
+    traced: bool = False,
 ) -> list[Outgoing]:
     """Messages as one frame per destination, numbered on; `sent_next` moves along."""
     groups: dict[int, list[Sent]] = {}
@@ -77,6 +91,8 @@ def dispatch(
         first = sent_next.get(destination, 1)
         sent_next[destination] = first + len(group)
         frame = message_frame(group, codebook)
+        if traced:
+            frame.columns |= trace_columns([m.trace for m in group], len(group))
         outgoing.append(Outgoing(destination, first, len(group), frame.encode()))
     return outgoing
 
@@ -113,13 +129,14 @@ def request(called: Sequence[Called], first: int, codebook: Codebook) -> list[Ca
             one.retries,
             one.backoff,
             one.now,
+            one.trace,
         )
         for number, one in enumerate(called, start=first)
     ]
 
 
 def journal(fired: Sequence[Fired], first: int, codebook: Codebook) -> Journalled | None:
-    """The inputs that came from no inbox, timers before expiries in the payload column."""
+    """The inputs that came from no inbox, or before their turn."""
     if not fired:
         return None
     columns = {
@@ -129,7 +146,7 @@ def journal(fired: Sequence[Fired], first: int, codebook: Codebook) -> Journalle
         "name": rows([f.name for f in fired]),
         "due": floats([f.due for f in fired]),
         "now": floats([f.now for f in fired]),
-        "event": rows([_row(f.event, codebook) for f in fired]),
+        "event": rows([f.taken or _row(f.event, codebook) for f in fired]),
         "next": codes([f.next for f in fired]),
     }
     return Journalled(first, len(fired), Frame(len(fired), columns).encode())

@@ -14,14 +14,17 @@ from holdfast.model.event import Event
 from holdfast.stepping.commit import Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.grounding import TOLD_NAME, hear
-from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.lane import TAKEN_NAME
+from holdfast.stepping.overtaking import overtake
 
 if TYPE_CHECKING:
     from holdfast.stepping.careful import CarefulFold
 
 
 class Firing(NamedTuple):
-    """A timer that fired, or (without an event) an agent that expired, before a position."""
+    """What came before a position: a timer that fired, (without an event) an agent that expired,
+    or an event of the urgent lane."""
 
     position: int
     agent: str
@@ -29,16 +32,33 @@ class Firing(NamedTuple):
     name: str
     due: float
     now: float
-    event: tuple[int, bytes] | None  # schema, row
+    event: tuple[int, bytes] | None  # schema, row; of the urgent lane: number, frame
     next: float | None  # when a periodic timer was due again; None: an older release wrote it
 
     @property
     def origin(self) -> str:
-        return "expiry" if self.event is None else "timer"
+        return "expiry" if self.event is None else "urgent" if self.taken else "timer"
+
+    @property
+    def taken(self) -> StoredFrame | None:
+        """The frame, of an event of the urgent lane."""
+        if self.name != TAKEN_NAME or self.event is None:
+            return None
+        return StoredFrame(self.event[0], 1, self.due, self.event[1])
+
+    @property
+    def passed_by(self) -> Firing:
+        """For whoever folds another agent: the time it took, and nothing else."""
+        return self if self.taken is None else self._replace(event=None)
 
     def repeat(self, fold: CarefulFold, stamp: float) -> bool:
         """Fire as recorded. False if this program has not set the timer, or keeps the agent."""
         fold.position, fold.now = self.position, max(fold.now, self.now)
+        if self.name == TAKEN_NAME and self.event is None:
+            return True  # of an agent that is not folded: only its time passes
+        if (taken := self.taken) is not None:
+            inputs = read_inputs(taken, fold.stepper.codebook)
+            return overtake(fold.stepper, fold, inputs, fast=False)
         kind = fold.stepper.kinds.get(self.agent)
         cell = kind.find(self.key) if kind else None
         if kind is None or cell is None:

@@ -44,7 +44,7 @@ def settle(fold: CarefulFold, cell: Cell, command: list[object]) -> None:
         late = "expired" in known or _is_late(fold, known.get("issued"))
         event = ActionAcknowledged(id, action, by, late)
     if type(event) in cell.kind.routes:
-        fold.deliver(cell, Held(event, fold.position, fold.now, None, 0, -1))
+        fold.deliver(cell, Held(event, fold.number, fold.now, None, 0, -1))
 
 
 def _is_issued(fold: CarefulFold, cell: Cell, name: ActionName) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
-from holdfast.errors import DamagedData
 from holdfast.model.agent import Agent
 from holdfast.model.context import Context
 from holdfast.model.fates import ActionExpired
@@ -28,11 +27,14 @@ from holdfast.stepping.fast import fits, run
 from holdfast.stepping.grounding import read_ground, reason_in
 from holdfast.stepping.inputs import Inputs
 from holdfast.stepping.kinds import compiled_among, make_kinds, runs
+from holdfast.stepping.lane import LANE
 from holdfast.stepping.outputs import dispatch, issue, journal, request
+from holdfast.stepping.overtaking import check_follows, overtake
 from holdfast.stepping.records import delta_frame, records_of
 from holdfast.stepping.script import Firing, interleaved
 
 if TYPE_CHECKING:
+    from holdfast.stepping.compiled.following import TracedRows
     from holdfast.stepping.compiled.kind import CompiledKind, Kernel
 
 FIRED_PER_COMMIT_MAX = 10_000  # timers, expiries, and agents that are told of a ground stop
@@ -76,6 +78,8 @@ class Stepper:
         self.sent_next: dict[int, int] = {}
         self.batch = 0
         self.touched: list[Cell] = []
+        self.carries = False  # contexts of traces, in this batch
+        self.traced_rows: list[TracedRows] = []  # of the newest commit, beside its own `traced`
         self.tries = 0  # moves with every event that is folded carefully
         self.order = 0  # of the next output of a kernel
         self.orders: list[tuple[int, int, int]] = []  # how many others there were by then
@@ -132,27 +136,28 @@ class Stepper:
         clock: float | None = None,
         relayed: dict[int, int] | None = None,
         *,
+        urgent: Sequence[Inputs] = (),
         alone: bool = False,
         condemned: str | None = None,
+        overtaken: Callable[[], bool] = lambda: False,
     ) -> Commit:
-        """Fold `batch`, then the timers due at `clock` (None: more inputs wait, so not yet).
+        """Fold what is `urgent`, `batch`, and the timers due at `clock` (None: more inputs wait,
+        so not yet).
 
         `alone` takes one input only, whatever its origin; `condemned` is the reason why that
-        input may not run at all.
+        input may not run at all. As soon as it is `overtaken`, the rest of the batch is left.
         """
-        expected = self.head.position
-        for inputs in batch:
-            if inputs.first != expected:
-                raise DamagedData(f"inputs continue at {inputs.first}, expected {expected}")
-            expected += len(inputs)
+        check_follows(batch, self.head.position)
+        check_follows(urgent, LANE + self.head.urgent)
         self._begin()
         if alone:
             fold = CarefulFold(self, condemned)
-            self._take_one(fold, batch, clock)
+            self._take_one(fold, urgent, batch, clock)
             return self._commit(fold, relayed or {}, condemned or "")
 
         def take(fold: CarefulFold, fast: bool) -> None:
-            self._take_all(fold, batch, clock, fast=fast)
+            if all(overtake(self, fold, inputs, fast=fast) for inputs in urgent):
+                self._take_all(fold, batch, clock, overtaken, fast=fast)
 
         return self._fold(take, relayed or {})
 
@@ -177,6 +182,7 @@ class Stepper:
 
     def _begin(self) -> None:
         self.batch += 1
+        self.carries = False
         for kind in self.compiled:
             kind.begin(self.batch)
 
@@ -214,9 +220,17 @@ class Stepper:
         self.touched = []
 
     def _take_all(
-        self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None, *, fast: bool
+        self,
+        fold: CarefulFold,
+        batch: Sequence[Inputs],
+        clock: float | None,
+        overtaken: Callable[[], bool],
+        *,
+        fast: bool,
     ) -> None:
         for inputs in batch:
+            if inputs is not batch[0] and overtaken():
+                return
             fold.fire_due(inputs.stamp, fold.fired_max)
             if len(fold.fired) >= fold.fired_max:
                 return
@@ -269,9 +283,17 @@ class Stepper:
             elif not each.repeat(fold, stamps.get(each.position, 0.0)):
                 self.unfired.append(each)
 
-    def _take_one(self, fold: CarefulFold, batch: Sequence[Inputs], clock: float | None) -> None:
+    def _take_one(
+        self,
+        fold: CarefulFold,
+        urgent: Sequence[Inputs],
+        batch: Sequence[Inputs],
+        clock: float | None,
+    ) -> None:
         fold.fired_max = 1
-        if batch:
+        if urgent:
+            overtake(self, fold, urgent[0], fast=False)
+        elif batch:
             fold.fire_due(batch[0].stamp, 1)
             if not fold.fired:
                 fold.fold(batch[0].part(0, 1))
@@ -298,8 +320,9 @@ class Stepper:
                 records += records_of(cells, fold.now)[0]
                 blocks += [block] if block is not None else []
         else:
-            outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook)
-            issued = issue(effects.actions, before.actions_next, fold.now, self.codebook)
+            traced = self.carries
+            outgoing = dispatch(effects.messages, self.layout, sent_next, self.codebook, traced)
+            issued = issue(effects.actions, before.actions_next, fold.now, self.codebook, traced)
         if len(self.kinds) > 1:
             # Kernels come after the interpreter: whoever folds a class, the sum is the same.
             records.sort(key=_CLASS)
@@ -318,6 +341,7 @@ class Stepper:
             commits=before.commits + 1,
             calls_next=before.calls_next + len(calls),
             ground_stop=self.ground,
+            urgent=fold.urgent,
         )
         commit = Commit(
             before=before,
@@ -337,8 +361,10 @@ class Stepper:
             calls=calls,
             closed=fold.closed,
             logs=list(effects.logs),
+            traced=list(effects.traced),
             condemned=condemned,
         )
+        self.traced_rows = [rows for kind in self.compiled for rows in kind.contexts.traced]
         self._keep(commit, own, agents)
         return commit
 

@@ -119,10 +119,12 @@ class Bench:
         batch: Sequence[Inputs],
         clock: float | None = None,
         *,
+        urgent: Sequence[Inputs] = (),
         alone: bool = False,
         condemned: str | None = None,
     ) -> Commit:
-        return self._keep(self.stepper.step(batch, clock, alone=alone, condemned=condemned))
+        step = self.stepper.step
+        return self._keep(step(batch, clock, urgent=urgent, alone=alone, condemned=condemned))
 
     def repeat(self, firing: Firing) -> Commit:
         """Something that came from no inbox, as it was journalled."""

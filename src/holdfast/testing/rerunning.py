@@ -1,8 +1,9 @@
 """One agent's recorded history, folded again alone: what `holdfast debug` stands on.
 
-Inputs are those of `holdfast history`, in its order: the agent's rows of the inbox, and its timers
-and expiries as the journal has them. Other agents are not needed, since they meet only in messages.
-The code is that of today, so the states are what it makes of the old events. Reads only.
+Inputs are those of `holdfast history`, in its order: the agent's rows of the inbox, and its timers,
+expiries and urgent events as the journal has them. Other agents are not needed, since they meet
+only in messages. The code is that of today, so the states are what it makes of the old events.
+Reads only.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Commit, Letter, Record
 from holdfast.stepping.grounding import TOLD_NAME
 from holdfast.stepping.inputs import Inputs, read_inputs
+from holdfast.stepping.lane import LANE, in_lane
 from holdfast.stepping.script import Firing
 from holdfast.testing.bench import Bench
 
@@ -81,7 +83,7 @@ class Rerun:
                 yield taken
                 continue
             inputs = read_inputs(taken.stored, self._codebook)
-            if inputs.commands is not None:
+            if inputs.commands is not None and taken.before is None:
                 commands = [self._renumbered(taken.partition, each) for each in inputs.commands]
                 inputs = inputs.with_commands(commands)
             for i in taken.rows:
@@ -112,6 +114,9 @@ class Rerun:
             return self._fire(entry, self.entries[number:])
         killed = (entry.partition, entry.inputs.first) in self._condemned
         condemned = CONDEMNED if killed and not in_any_case else None
+        if in_lane(entry.inputs.first):  # timers that were due did not come before it
+            row = entry.inputs.at(LANE + self.bench.stepper.head.urgent)
+            return self.bench.step([], urgent=[row], alone=True, condemned=condemned)
         while True:
             row = entry.inputs.at(self.bench.position)
             commit = self.bench.step([row], alone=True, condemned=condemned)

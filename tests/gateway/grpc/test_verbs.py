@@ -51,6 +51,16 @@ def test_a_message_may_number_its_events(yard: Dialled) -> None:
         send(yard, *rows, source="radio")
 
 
+def test_a_number_needs_a_source_which_the_message_may_name(yard: Dialled) -> None:
+    row = event("lone", number=1, seq=5)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "seq 5 without a source: give both"):
+        send(yard, row)
+    assert send(yard, row, source="lone", first_seq=40).repeats == 0
+    assert send(yard, row, source="lone", first_seq=40).repeats == 1
+    yard.live.settle()
+    assert [each.seq for each in yard.live.history(Cart, "lone")] == [5]
+
+
 def test_events_without_numbers_and_with_an_idempotency_key(yard: Dialled) -> None:
     assert send(yard, event("free", number=1)).repeats == 0
     assert send(yard, event("free", number=1)).repeats == 0
@@ -180,6 +190,7 @@ def test_history_and_timers(yard: Dialled) -> None:
 
 def test_commands_of_operators_stand_in_the_history(yard: Dialled) -> None:
     send(yard, event("held", number=1))
+    yard.live.settle()  # a pause overtakes what waits
     yard.live.pause(Cart, "held", "look at it")
     yard.live.settle()
     asked = pb.GetHistoryRequest(agent="Cart", key="held")

@@ -20,6 +20,10 @@ class Order(Event):
     what: str
 
 
+class LandNow(Event, priority="urgent"):
+    pass
+
+
 class Descend(Action):
     to: float
 
@@ -37,6 +41,7 @@ class Drone(Agent):
     lon: float = 0.0
     battery: float = 100.0
     noted: list[int] = []
+    landed_at: int = -1  # so much was noted by then
 
     @on(Position)
     def moved(self, event: Position, ctx: Context) -> None:
@@ -52,6 +57,11 @@ class Drone(Agent):
     @on(Noted)
     def note(self, event: Noted, ctx: Context) -> None:
         self.noted.append(event.number)
+
+    @on(LandNow)
+    def land(self, event: LandNow, ctx: Context) -> None:
+        self.landed_at = len(self.noted)
+        ctx.emit(Land())
 
     @on(Order)
     def ordered(self, event: Order, ctx: Context) -> None:

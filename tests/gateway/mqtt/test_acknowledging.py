@@ -1,7 +1,6 @@
 """Goal: a device says over MQTT what became of its actions, of its own only, and it is recorded."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,13 +8,7 @@ import pytest
 from holdfast import Live
 from tests.gateway.mqtt.fleets import fleet
 from tests.gateway.mqtt.rig import Device, bridged, eventually, rejected
-from tests.servers.mosquitto import Mosquitto, running
-
-
-@pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running() as broker:
-        yield broker
+from tests.servers.mosquitto import Mosquitto
 
 
 def status(live: Live, action: str) -> str:

@@ -11,7 +11,8 @@ from holdfast.engine.urls import open_engine
 from holdfast.gateway.mqtt.appending import Appender
 from holdfast.gateway.mqtt.decoding import Row
 from holdfast.gateway.mqtt.packets import Published
-from holdfast.runtime.untyped import Names
+from holdfast.runtime.naming import Names
+from holdfast.runtime.stored import StoredSchemas
 from tests.gateway.mqtt.fleets import fleet
 from tests.gateway.mqtt.rig import noted
 
@@ -33,7 +34,7 @@ def test_order_and_dedupe(batches: list[list], partitions: int) -> None:
         url = f"sqlite:{folder}/data"
         with fleet.open(f"{url}?partitions={partitions}") as live:
             engine = open_engine(url, None)
-            names, appender = Names("yard", engine.catalog.schemas), Appender(engine)
+            names, appender = Names("yard", StoredSchemas(engine.catalog.schemas)), Appender(engine)
             at = 0
             for batch in batches:
                 rows = []

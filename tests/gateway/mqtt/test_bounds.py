@@ -3,7 +3,6 @@ that waits makes the bridge larger than its bounds say.
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,12 @@ from holdfast.gateway.mqtt.packets import Published
 from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
 from tests.gateway.mqtt.fleets import fleet
 from tests.gateway.mqtt.rig import Device, bridged, eventually, noted, rejected
-from tests.servers.mosquitto import Mosquitto, running
+from tests.servers.mosquitto import Mosquitto
 
 
 @pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running({"autosave_on_changes": "false", "autosave_interval": 1800}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'data'}"
+def broker_settings() -> dict[str, object]:
+    return {"autosave_on_changes": "false", "autosave_interval": 1800}
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])

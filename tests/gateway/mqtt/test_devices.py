@@ -6,7 +6,6 @@ agent, and the actions of its agent come to it.
 
 import json
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,26 +14,9 @@ import msgspec
 import pytest
 
 from holdfast import Live
-from tests.gateway.mqtt.fleets import Drone, LowBattery, Order, fleet
+from tests.gateway.mqtt.fleets import Drone, LowBattery, Order
 from tests.gateway.mqtt.rig import Device, bridged, eventually, noted, rejected
-from tests.servers.mosquitto import Mosquitto, running
-
-
-@pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running() as broker:
-        yield broker
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'data'}"
-
-
-@pytest.fixture
-def live(url: str) -> Iterator[Live]:
-    with fleet.open(url) as live:
-        yield live
+from tests.servers.mosquitto import Mosquitto
 
 
 def has_count(live: Live, count: int) -> bool:

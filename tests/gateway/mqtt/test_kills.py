@@ -8,36 +8,23 @@ acknowledges before it has saved. That is all a device has to do, and numbers ma
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Live
 from holdfast.gateway.mqtt.link import Link
-from tests.gateway.mqtt.fleets import Drone, Order, fleet
+from tests.gateway.mqtt.fleets import Drone, Order
 from tests.gateway.mqtt.rig import BridgeProcess, Device, bridged, eventually, noted
-from tests.servers.mosquitto import Mosquitto, running
+from tests.servers.mosquitto import Mosquitto
 
 pytestmark = pytest.mark.kill
 AGAIN = 50  # messages that a device publishes again after its connection was broken
 
 
 @pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running({"autosave_interval": 20}) as broker:
-        yield broker
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'data'}"
-
-
-@pytest.fixture
-def live(url: str) -> Iterator[Live]:
-    with fleet.open(url) as live:
-        yield live
+def broker_settings() -> dict[str, object]:
+    return {"autosave_interval": 20}
 
 
 class Sender(threading.Thread):

@@ -50,17 +50,6 @@ def broker(tmp_path: Path) -> Iterator[Mosquitto]:
         yield broker
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'data'}"
-
-
-@pytest.fixture
-def live(url: str) -> Iterator[Live]:
-    with fleet.open(url) as live:
-        yield live
-
-
 def login(user: str, word: str | None = None) -> list[str]:
     return ["-u", user, "-P", word or SECRETS[user], "-i", f"client-of-{abs(hash(user))}"]
 

@@ -4,7 +4,6 @@ what they cannot do.
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,7 @@ from tests.gateway.mqtt.rig import (
     noted,
     rejected,
 )
-from tests.servers.mosquitto import Mosquitto, running
-
-
-@pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running() as broker:
-        yield broker
+from tests.servers.mosquitto import Mosquitto
 
 
 @pytest.mark.kill
@@ -46,6 +39,8 @@ def test_a_fleet_with_a_bridge_beside_it(broker: Mosquitto, tmp_path: Path) -> N
             eventually("the second command", lambda: len(device.got) == 2)
         assert [each["data"]["to"] for each in device.got] == [1.0, 2.0]
         assert run.stop() == 0
+        said = run.rest_of_output().splitlines()
+        assert said[:2] == [f"yard takes agents/+/+ from {broker.url}"] * 2  # one for each life
     assert "MQTT bridge 0 ended" in run.errors.read_text()
 
 
@@ -73,11 +68,12 @@ def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path / "broker")
     with fleet.open(url) as live, BridgeProcess(url, broker.url, tmp_path) as bridge:
         eventually("told", lambda: "is the broker up?" in bridge.errors.read_text())
+        assert bridge.output.read_text() == ""  # it takes nothing yet
         with broker:
             eventually("subscribed", lambda: broker.did("Sending SUBACK") == 1)
             broker.pub("agents/d-1/noted", '{"number": 1}')
             eventually("taken", lambda: noted(live, "d-1") == [1])
-            bridge.stop()
+            assert bridge.stop().startswith("yard takes agents/+/+ from ")
 
 
 def test_another_table_ends_the_old_subscription(broker: Mosquitto, tmp_path: Path) -> None:

@@ -3,32 +3,14 @@ one works, the other stands by and takes over when the first one dies.
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import Live
-from tests.gateway.mqtt.fleets import Drone, Order, fleet
+from tests.gateway.mqtt.fleets import Drone, Order
 from tests.gateway.mqtt.rig import BridgeProcess, Device, bridged, eventually, noted
-from tests.servers.mosquitto import Mosquitto, running
-
-
-@pytest.fixture
-def broker() -> Iterator[Mosquitto]:
-    with running() as broker:
-        yield broker
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path / 'data'}"
-
-
-@pytest.fixture
-def live(url: str) -> Iterator[Live]:
-    with fleet.open(url) as live:
-        yield live
+from tests.servers.mosquitto import Mosquitto
 
 
 @pytest.mark.kill

@@ -254,14 +254,15 @@ type ActionDescend struct {
 	Data  struct {
 		To float64 `json:"to"`
 	} `json:"data"`
-	ExpiresAt *float64              `json:"expires_at,omitempty"`
-	Id        string                `json:"id"`
-	Key       string                `json:"key"`
-	Now       float64               `json:"now"`
-	Priority  ActionDescendPriority `json:"priority"`
-	Type      ActionDescendType     `json:"type"`
-	Undoes    *string               `json:"undoes,omitempty"`
-	Why       *string               `json:"why,omitempty"`
+	ExpiresAt   *float64              `json:"expires_at,omitempty"`
+	Id          string                `json:"id"`
+	Key         string                `json:"key"`
+	Now         float64               `json:"now"`
+	Priority    ActionDescendPriority `json:"priority"`
+	Traceparent *string               `json:"traceparent,omitempty"`
+	Type        ActionDescendType     `json:"type"`
+	Undoes      *string               `json:"undoes,omitempty"`
+	Why         *string               `json:"why,omitempty"`
 }
 
 // ActionDescendPriority defines model for ActionDescend.Priority.
@@ -272,16 +273,17 @@ type ActionDescendType string
 
 // ActionLand defines model for Action.Land.
 type ActionLand struct {
-	Agent     string                 `json:"agent"`
-	Data      map[string]interface{} `json:"data"`
-	ExpiresAt *float64               `json:"expires_at,omitempty"`
-	Id        string                 `json:"id"`
-	Key       string                 `json:"key"`
-	Now       float64                `json:"now"`
-	Priority  ActionLandPriority     `json:"priority"`
-	Type      ActionLandType         `json:"type"`
-	Undoes    *string                `json:"undoes,omitempty"`
-	Why       *string                `json:"why,omitempty"`
+	Agent       string                 `json:"agent"`
+	Data        map[string]interface{} `json:"data"`
+	ExpiresAt   *float64               `json:"expires_at,omitempty"`
+	Id          string                 `json:"id"`
+	Key         string                 `json:"key"`
+	Now         float64                `json:"now"`
+	Priority    ActionLandPriority     `json:"priority"`
+	Traceparent *string                `json:"traceparent,omitempty"`
+	Type        ActionLandType         `json:"type"`
+	Undoes      *string                `json:"undoes,omitempty"`
+	Why         *string                `json:"why,omitempty"`
 }
 
 // ActionLandPriority defines model for ActionLand.Priority.
@@ -318,9 +320,10 @@ type CloudEvent struct {
 	Specversion CloudEventSpecversion `json:"specversion"`
 
 	// Subject AGENT/KEY
-	Subject string         `json:"subject"`
-	Time    *time.Time     `json:"time,omitempty"`
-	Type    CloudEventType `json:"type"`
+	Subject     string         `json:"subject"`
+	Time        *time.Time     `json:"time,omitempty"`
+	Traceparent *string        `json:"traceparent,omitempty"`
+	Type        CloudEventType `json:"type"`
 }
 
 // CloudEventSequence0 defines model for CloudEvent.Sequence.0.
@@ -368,12 +371,13 @@ type EventBattery struct {
 	Data  struct {
 		Percent float64 `json:"percent"`
 	} `json:"data"`
-	EventTime *float64         `json:"event_time,omitempty"`
-	Key       string           `json:"key"`
-	Previous  *int64           `json:"previous,omitempty"`
-	Seq       *int64           `json:"seq,omitempty"`
-	Source    *string          `json:"source,omitempty"`
-	Type      EventBatteryType `json:"type"`
+	EventTime   *float64         `json:"event_time,omitempty"`
+	Key         string           `json:"key"`
+	Previous    *int64           `json:"previous,omitempty"`
+	Seq         *int64           `json:"seq,omitempty"`
+	Source      *string          `json:"source,omitempty"`
+	Traceparent *string          `json:"traceparent,omitempty"`
+	Type        EventBatteryType `json:"type"`
 }
 
 // EventBatteryAgent defines model for EventBattery.Agent.
@@ -390,12 +394,13 @@ type EventPosition struct {
 		Lat float64 `json:"lat"`
 		Lon float64 `json:"lon"`
 	} `json:"data"`
-	EventTime *float64          `json:"event_time,omitempty"`
-	Key       string            `json:"key"`
-	Previous  *int64            `json:"previous,omitempty"`
-	Seq       *int64            `json:"seq,omitempty"`
-	Source    *string           `json:"source,omitempty"`
-	Type      EventPositionType `json:"type"`
+	EventTime   *float64          `json:"event_time,omitempty"`
+	Key         string            `json:"key"`
+	Previous    *int64            `json:"previous,omitempty"`
+	Seq         *int64            `json:"seq,omitempty"`
+	Source      *string           `json:"source,omitempty"`
+	Traceparent *string           `json:"traceparent,omitempty"`
+	Type        EventPositionType `json:"type"`
 }
 
 // EventPositionAgent defines model for EventPosition.Agent.
@@ -475,6 +480,9 @@ type StateParams struct {
 type EventsParams struct {
 	// IdempotencyKey The same again within ten minutes is a repeat.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// Traceparent The trace that it belongs to (W3C).
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // EventsApplicationCloudeventsPlusJSONRequestBody defines body for Events for application/cloudevents+json ContentType.
@@ -1355,6 +1363,17 @@ func NewEventsRequestWithBody(server string, params *EventsParams, contentType s
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.Traceparent != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "traceparent", *params.Traceparent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("traceparent", headerParam1)
 		}
 
 	}

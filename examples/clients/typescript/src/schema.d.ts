@@ -554,6 +554,7 @@ export interface components {
             seq?: number | null;
             previous?: number | null;
             event_time?: number | null;
+            traceparent?: string | null;
         };
         "Event.Position": {
             /** @enum {string} */
@@ -576,6 +577,7 @@ export interface components {
             seq?: number | null;
             previous?: number | null;
             event_time?: number | null;
+            traceparent?: string | null;
         };
         Events: components["schemas"]["Event"] | components["schemas"]["Event"][];
         /** @description One Event in JSON per line. */
@@ -605,6 +607,7 @@ export interface components {
             subject: string;
             time?: string | null;
             sequence?: (string | number) | null;
+            traceparent?: string | null;
             data?: {
                 [key: string]: unknown;
             };
@@ -667,6 +670,7 @@ export interface components {
             expires_at?: number | null;
             undoes?: string | null;
             why?: string | null;
+            traceparent?: string | null;
             /** @enum {string} */
             priority: "normal" | "urgent";
         };
@@ -686,6 +690,7 @@ export interface components {
             expires_at?: number | null;
             undoes?: string | null;
             why?: string | null;
+            traceparent?: string | null;
             /** @enum {string} */
             priority: "normal" | "urgent";
         };
@@ -1143,6 +1148,8 @@ export interface operations {
             header?: {
                 /** @description The same again within ten minutes is a repeat. */
                 "Idempotency-Key"?: string;
+                /** @description The trace that it belongs to (W3C). */
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -1285,7 +1292,10 @@ export interface operations {
     ask: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The trace that it belongs to (W3C). */
+                traceparent?: string;
+            };
             path?: never;
             cookie?: never;
         };

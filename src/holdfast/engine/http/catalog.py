@@ -50,8 +50,8 @@ class HttpCatalog:
     def schemas(self) -> dict[int, Schema]:
         return {n: Schema.from_json(each) for n, each in self._learn().schemas.items()}
 
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
-        """Only those that are known there: new classes come with a program that folds."""
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
+        """Those that are known there, as they are: new classes come with a program that folds."""
         known = {schema.fingerprint: number for number, schema in self.schemas().items()}
         for schema in schemas:
             if schema.fingerprint not in known:

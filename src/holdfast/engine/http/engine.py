@@ -177,7 +177,7 @@ def _batches(parcels: Sequence[Parcel]) -> Iterator[list[Parcel]]:
 
 def _taken(result: Result) -> Taken | Exception:
     if not result.error:
-        return Taken(result.next, result.new, result.stamp)
+        return Taken(result.next, result.new, result.stamp, result.urgent)
     kind = getattr(errors, result.error, HoldfastError)
     return kind(result.text) if issubclass(kind, HoldfastError) else HoldfastError(result.text)
 

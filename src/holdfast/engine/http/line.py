@@ -107,7 +107,9 @@ class Line:
         kind = getattr(errors, title, None)
         if isinstance(kind, type) and issubclass(kind, HoldfastError):
             return kind(text)
-        if response.status in (401, 403):
+        if response.status == 403:
+            return AccessDenied(text)  # the token is known, and may not do this
+        if response.status == 401:
             return AccessDenied(f"{text}: set HOLDFAST_TOKEN, or give ?token_file= in the URL")
         if response.status in (408, 429) or response.status >= 500:
             return Unreachable(text)

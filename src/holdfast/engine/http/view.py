@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import threading
 from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
+from holdfast.engine.asked import AskedView
 from holdfast.engine.http.line import Line
 from holdfast.engine.http.wire import LENGTH
-from holdfast.engine.kafka.asking import RemoteView, Standing
-from holdfast.engine.kafka.questions import (
+from holdfast.engine.questions import (
     DONE,
     FAILED,
     MORE,
@@ -26,13 +25,11 @@ from holdfast.engine.kafka.questions import (
 from holdfast.errors import DamagedData, Unreachable
 
 
-class HttpView(RemoteView):
+class HttpView(AskedView):
     def __init__(self, line: Line, partition: int, seconds: float) -> None:
         self._line = line
         self._partition = partition
         self._timeout = seconds
-        self._lock = threading.Lock()
-        self._seen = Standing(0, 0)
 
     def hides(self) -> bool:
         return cast(bool, self._plain("hides"))

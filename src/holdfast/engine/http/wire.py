@@ -79,6 +79,7 @@ class Result(msgspec.Struct, array_like=True, frozen=True):
     stamp: float = 0.0
     error: str = ""
     text: str = ""
+    urgent: int = 0  # of a parcel that is so in part
 
 
 pack = msgspec.msgpack.Encoder().encode

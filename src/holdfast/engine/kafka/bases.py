@@ -32,7 +32,9 @@ from holdfast.engine.kafka.records import header
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import bases_topic
 from holdfast.engine.sqlite.files import explained, open_existing
+from holdfast.engine.sqlite.standing import read_head
 from holdfast.errors import DamagedData
+from holdfast.stepping.commit import Head
 
 PART_BYTES = 900_000  # of a record: brokers take a million unless told otherwise
 OBJECT_BYTES = 64 * 1024 * 1024
@@ -67,12 +69,14 @@ def pack(mirror: Mirror, scratch: Path) -> tuple[BaseCopy, bytes]:
     shutil.rmtree(scratch, ignore_errors=True)
     (scratch / "inbox").mkdir(parents=True)
     try:
-        commits, position, changelog = _copy_state(mirror, scratch / "state.db")
-        offset = mirror.inbox.copy_to(scratch / "inbox", position)
+        head, changelog = _copy_state(mirror, scratch / "state.db")
+        offset = mirror.inbox.copy_to(scratch / "inbox", head)
         packed = _tar(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    facts = BaseCopy(mirror.number, mirror.incarnation, commits, changelog, offset, len(packed))
+    facts = BaseCopy(
+        mirror.number, mirror.incarnation, head.commits, changelog, offset, len(packed)
+    )
     return facts, packed
 
 
@@ -82,19 +86,19 @@ def pack_folder(folder: Path, number: int, incarnation: str) -> tuple[BaseCopy, 
     return BaseCopy(number, incarnation, 0, 0, 0, len(packed)), packed
 
 
-def _copy_state(mirror: Mirror, path: Path) -> tuple[int, int, int]:
-    """Commits, position and where the changelog goes on, of the copy itself."""
+def _copy_state(mirror: Mirror, path: Path) -> tuple[Head, int]:
+    """The head and where the changelog goes on, of the copy itself."""
     source = open_existing(mirror.folder / "state.db", read_only=True)
     with explained(path):
         copy = apsw.Connection(str(path))
         with copy.backup("main", source, "main") as backup:
             backup.step(-1)
         source.close()
-        commits, position = copy.execute("SELECT commits, position FROM head").get
+        head = read_head(copy, path).head
         changelog = copy.execute("SELECT value FROM about WHERE name='changelog'").get
         copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         copy.close()
-    return int(commits), int(position), int(changelog or 0)
+    return head, int(changelog or 0)
 
 
 def _tar(folder: Path) -> bytes:

@@ -18,11 +18,13 @@ from confluent_kafka import Message
 from holdfast.engine.kafka.feed import Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import catalog_topic
+from holdfast.engine.registering import to_write
 from holdfast.errors import DamagedData, Fenced, NewerFormat, TimedOut, UsageError
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Schema
 
-FORMAT = 1
+FORMAT = 2  # since 2 anonymous sources have a bound: an older release would refuse others
+_ANONYMOUS_UNSAID = 100_000  # of a fleet that an older release has made
 REFRESH_SECONDS = 15.0  # brokers answer within milliseconds, or a new leader is being chosen
 
 Write = Callable[[str, int, bytes], int]  # topic, partition, value -> offset
@@ -34,6 +36,7 @@ class Founded(msgspec.Struct, tag="fleet", frozen=True):
     born: str
     partitions: int
     sources_max: int  # all copies of a partition have to refuse the same
+    anonymous_sources_max: int = _ANONYMOUS_UNSAID
 
 
 class Planted(msgspec.Struct, tag="planted", frozen=True):
@@ -48,6 +51,7 @@ class Planted(msgspec.Struct, tag="planted", frozen=True):
     incarnations: dict[int, str]
     schemas: dict[int, dict[str, object]]
     sources_max: int
+    anonymous_sources_max: int = _ANONYMOUS_UNSAID
 
     @property
     def layout(self) -> Layout:
@@ -60,6 +64,7 @@ class _Formatted(msgspec.Struct):
 
 class Described(msgspec.Struct, tag="schema", frozen=True):
     schema: dict[str, object]
+    renews: bool = False  # the options of one that is known
 
 
 class LaidOut(msgspec.Struct, tag="layout", frozen=True):
@@ -182,8 +187,10 @@ class KafkaCatalog:
                 self._found(entry)
             elif isinstance(entry, Described):
                 schema = Schema.from_json(entry.schema)
-                if all(schema.fingerprint != each.fingerprint for each in self._schemas.values()):
-                    self._schemas[max(self._schemas, default=0) + 1] = schema
+                ids = {each.fingerprint: number for number, each in self._schemas.items()}
+                number = ids.get(schema.fingerprint, max(self._schemas, default=0) + 1)
+                if entry.renews or number not in self._schemas:
+                    self._schemas[number] = schema
             elif isinstance(entry, Intake):
                 without = self.closed_intakes - {entry.number}
                 self.closed_intakes = without | {entry.number} if entry.closed else without
@@ -221,8 +228,9 @@ class KafkaCatalog:
 
     def found(self, fleet: str, partitions: int) -> None:
         """Make the fleet, unless somebody else does at the same moment."""
-        sources = self._settings.limits.sources_max
-        self._put(Founded(FORMAT, fleet, uuid.uuid4().hex[:12], partitions, sources))
+        limits = self._settings.limits
+        bounds = limits.sources_max, limits.anonymous_sources_max
+        self._put(Founded(FORMAT, fleet, uuid.uuid4().hex[:12], partitions, *bounds))
         self.refresh()
 
     def plant(self, entry: Planted) -> bool:
@@ -262,15 +270,14 @@ class KafkaCatalog:
         with self._lock:
             return dict(self._schemas)
 
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
         self._check_open()
-        known = {schema.fingerprint: number for number, schema in self.schemas().items()}
-        new = [schema for schema in schemas if schema.fingerprint not in known]
-        for schema in new:
-            self._put(Described(schema.to_json()))
-        if new:
-            known = {schema.fingerprint: number for number, schema in self.schemas().items()}
-        return known
+        stored = self.schemas()
+        if new := to_write(schemas, stored, renew):
+            for schema in new:
+                self._put(Described(schema.to_json(), renew))
+            stored = self.schemas()
+        return {schema.fingerprint: number for number, schema in stored.items()}
 
     def _check_open(self) -> None:
         if self.closed:

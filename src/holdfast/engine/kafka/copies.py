@@ -41,8 +41,12 @@ class Copies:
         self._making: dict[int, threading.Lock] = {}  # several are made at once, each one once
         self._followed: dict[int, Following] = {}
         self._closed = False
-        born, sources = catalog.founded.born, catalog.founded.sources_max
-        self.limits = dataclasses.replace(settings.limits, sources_max=sources)
+        born = catalog.founded.born
+        self.limits = dataclasses.replace(
+            settings.limits,
+            sources_max=catalog.founded.sources_max,
+            anonymous_sources_max=catalog.founded.anonymous_sources_max,
+        )
         self.place = MirrorPlace(settings.folder / born, settings.instance)
         store: BaseStore = (
             BlobBases(settings, born)

@@ -12,6 +12,7 @@ from holdfast.engine.kafka.nearing import is_near
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import Writer
 from holdfast.errors import DamagedData, TimedOut, TryAgain
+from holdfast.stepping.commit import Head
 
 CATCH_UP_SECONDS = 30.0  # without any progress
 LOOK_SECONDS = 1.0
@@ -126,9 +127,9 @@ class Following:
     def read_inbox(self) -> None:
         self._feed.follow(self.inbox, self.mirror.inbox_sink)
 
-    def read_inbox_up_to(self, position: int) -> None:
+    def read_inbox_up_to(self, head: Head) -> None:
         """A state is never ahead of the inbox beside it."""
-        if self.mirror.inbox.head().next < position:
+        if self.mirror.is_ahead(head):
             self.read_inbox_to_its_end()
 
     def _wait(self, place: Place, end: int, seconds: float) -> None:

@@ -8,9 +8,10 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.inheritance import refuses
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.founding import Founded
-from holdfast.engine.kafka.records import bundles, following_of, pack_parcels
+from holdfast.engine.kafka.records import bundles, following_of, pack_parcels, urgent_following_of
 from holdfast.engine.port import Parcel, Taken
 from holdfast.errors import Backlog, UsageError
+from holdfast.stepping.lane import wholly_urgent
 
 
 class Intake:
@@ -38,8 +39,10 @@ class Intake:
                 taken |= dict.fromkeys(bundle, refusal)
                 continue
             for index, i in enumerate(bundle):
-                following = following_of(written.offset, index)
-                taken[i] = Taken(following, parcels[i].frame.count, written.stamp)
+                frame = parcels[i].frame
+                following = following_of(written.offset, index, frame)
+                urgent = urgent_following_of(written.offset, index, frame)
+                taken[i] = Taken(following, frame.count, written.stamp, urgent)
         self._faults("append.after")
         return list(taken.values())
 
@@ -57,4 +60,5 @@ class Intake:
             f"{settings.limits.backlog_events_max:,} events wait to be folded, the bound: send "
             "slower, or see `holdfast lag` whether a worker runs"
         )
-        return {i: refusal for i, parcel in enumerate(parcels) if parcel.external}
+        bounded = (i for i, parcel in enumerate(parcels) if parcel.external)
+        return {i: refusal for i in bounded if not wholly_urgent(parcels[i].frame)}

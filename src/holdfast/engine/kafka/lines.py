@@ -1,6 +1,6 @@
 """The lines of a process to the owners whose partitions it reads: opened, kept, shared by threads.
 
-What is said on them stands in questions.py, who says it in asking.py.
+What is said on them stands in wire.py, who says it in asking.py.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.engine.kafka.questions import (
+from holdfast.engine.kafka.wire import Request, receive, send
+from holdfast.engine.questions import (
     DONE,
     FAILED,
     MORE,
     NOT_OWNED,
     REPLY_BYTES_MAX,
     Reply,
-    Request,
-    receive,
-    send,
     unpack_reply,
 )
 from holdfast.errors import DamagedData

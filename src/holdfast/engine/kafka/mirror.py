@@ -25,6 +25,7 @@ from holdfast.engine.kafka.records import (
     following_of,
     offset_in,
     unpack_parcels,
+    urgent_following_of,
 )
 from holdfast.engine.port import Claim, Limits
 from holdfast.engine.sqlite import segment
@@ -33,6 +34,8 @@ from holdfast.engine.sqlite.standing import begin_state
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock
 from holdfast.errors import ClockJumped, DamagedData, HoldfastError, NewerFormat
+from holdfast.stepping.commit import Head
+from holdfast.stepping.lane import LANE, in_lane
 
 WAITING_ENTRIES_MAX = 256  # commits whose events have not been read from the inbox yet
 POSITIONS_KNOWN_MAX = 65_536
@@ -70,7 +73,7 @@ class Mirror:
         self._applying = threading.Lock()
         self._open()
         self._positions: dict[int, int] = {}  # by `Taken.next`, of the newest
-        self._known_from = self.inbox.head().next
+        self._known_from, self._urgent_from = self._ends()
         self.inbox_sink = InboxSink(self)
         self.changelog_sink = ChangelogSink(self)
 
@@ -101,21 +104,19 @@ class Mirror:
         """From the newest base copy: what this one would read next is not there any more."""
         self.close()
         self.renew()
-        self._known_from = self.inbox.head().next
+        self._known_from, self._urgent_from = self._ends()
         self.inbox_sink = InboxSink(self)
         self.changelog_sink = ChangelogSink(self)
 
     def _open_files(self) -> None:
         limits = self._limits
-        self.inbox = MirroredInbox(
-            self.folder, limits, self._clock, no_faults, lambda: self.view.head().position
-        )
+        self.inbox = MirroredInbox(self.folder, limits, self._clock, no_faults, self._standing)
         self.view = SqliteView(self.folder, self.inbox)
         self.state = MirroredState(self.folder)
         found = self.inbox.head()
         if found.incarnation != self.incarnation or self.view.incarnation() != self.incarnation:
             raise DamagedData(f"{self.folder}: it is of another partition")
-        if found.next < self.view.head().position:
+        if self.is_ahead(self.view.head()):
             raise DamagedData(f"{self.folder}: its inbox ends before its state")
 
     # Filling, on the thread of the feed.
@@ -124,11 +125,20 @@ class Mirror:
         for some in self._portions(records):
             taken = self.inbox.ingest(some)
             self.inbox_sink.next_offset = some[-1].offset + 1  # these are not taken again
-            self._offsets.append((taken[-1].next, some[-1].offset + 1))
+            self._offsets.append((self.inbox.head().next, some[-1].offset + 1))
             for one, result in zip(some, taken, strict=True):
-                self._positions[following_of(one.offset, one.index)] = result.next
+                about = (one.offset, one.index, one.frame)
+                following, urgent = following_of(*about), urgent_following_of(*about)
+                in_its_lane = in_lane(following) and result.urgent  # a repeat has both places
+                self._positions[following] = in_its_lane or result.next
+                if urgent:
+                    self._positions[urgent] = result.urgent
         while len(self._positions) > POSITIONS_KNOWN_MAX:
-            self._known_from = self._positions.pop(next(iter(self._positions)))
+            past = self._positions.pop(next(iter(self._positions)))
+            if in_lane(past):
+                self._urgent_from = past
+            else:
+                self._known_from = past
         self._arrived(self.number)
 
     def _portions(self, records: Sequence[Message]) -> Iterator[list[Arrived]]:
@@ -155,7 +165,7 @@ class Mirror:
         """For what came long ago a later position: who waits for that waits long enough."""
         found = self._positions.get(following)
         if found is None and offset_in(following) < self.inbox_sink.next_offset:
-            return self._known_from
+            return self._urgent_from if in_lane(following) else self._known_from
         return found
 
     def offset_at(self, position: int) -> int | None:
@@ -194,13 +204,24 @@ class Mirror:
                 entry, place = self._waiting[0]
                 if isinstance(entry, Claimed):
                     self.state.put_claim(entry, place)
-                elif entry.head.position > self.inbox.head().next:
+                elif self.is_ahead(entry.head):
                     return
                 elif entry.head.commits > self.view.head().commits:
                     self.state.put_commit(self.number, entry.epoch, entry.commit(), place)
                     if self.state.wants_compaction:
                         self.state.compact(self._claim(entry.epoch))
                 self._waiting.popleft()
+
+    def _standing(self) -> Head:
+        return self.view.head()
+
+    def _ends(self) -> tuple[int, int]:
+        head = self.inbox.head()
+        return head.next, LANE + head.urgent
+
+    def is_ahead(self, head: Head) -> bool:
+        inbox = self.inbox.head()
+        return head.position > inbox.next or head.urgent > inbox.urgent
 
     def _claim(self, epoch: int) -> Claim:
         return Claim(self.number, epoch, self.incarnation, attempts=0, alone=False)

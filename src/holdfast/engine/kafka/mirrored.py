@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from holdfast.engine.deaths import Deaths
@@ -25,9 +26,10 @@ from holdfast.engine.sqlite.standing import (
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.stamping import Instant
 from holdfast.errors import HoldfastError, TryAgain
-from holdfast.stepping.commit import Commit
+from holdfast.stepping.commit import Commit, Head
 from holdfast.stepping.frame import Frame, const
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 
 APPEND_SECONDS = 5.0
 BOOT = "kafka"  # stamps of brokers: beside the time stands the offset behind the record
@@ -48,11 +50,15 @@ class MirroredInbox(SqliteInbox):
             taken.append(result)
         return taken
 
-    def copy_to(self, folder: Path, position: int) -> int:
-        """A first segment that goes on at `position`. Returns where its topic is read on."""
+    def copy_to(self, folder: Path, folded: Head) -> int:
+        """A first segment that goes on behind what is folded. Returns where its topic is read."""
+        position = folded.position
         with self._appending:
             head, dedupe, marks = self.head(), self.dedupe(), self.marks()
-            waiting = self._frames_from(position, head.next)
+            waiting = chain(
+                self._frames_from(position, head.next),
+                self._frames_from(LANE + folded.urgent, LANE + head.urgent),
+            )
             first = next((one.first for one in self.read(position, 1)), head.next)
             segment.plant(folder, head._replace(sealed=False), first, waiting, dedupe, marks)
         return int(head.stamp.uptime) if head.stamp.boot == BOOT else 0

@@ -43,6 +43,9 @@ class MirrorView:
     def inbox_next(self) -> int:
         return self._arrived().inbox_next()
 
+    def urgent_next(self) -> int:
+        return self._arrived().urgent_next()
+
     def position_of(self, following: int) -> int | None:
         found = self._mirror.position_of(following)
         if found is None:

@@ -89,14 +89,16 @@ class Ownership:
         mirror, state = self._mirror, self._mirror.state
         self._following.catch_up()
         self._check_generation(generation)
-        deaths = state.deaths.found(noted, mirror.view.head().position)
+        head = mirror.view.head()
+        deaths = state.deaths.found(noted, head.position, head.urgent)
         entry = Claimed(state.epoch + 1, generation, myself(), deaths)
-        waiting = mirror.inbox.read(mirror.view.head().position, 1)
+        waiting = mirror.inbox.read(head.position, 1)
         notice = self.handover.claiming(entry.epoch, waiting[0].stamp if waiting else None)
         place = self._writer.write(entry, notices=[notice])
         self._following.stop_reading_changelog()
         state.put_claim(entry, place)
-        return Claim(mirror.number, entry.epoch, mirror.incarnation, deaths.attempts, deaths.alone)
+        told = (deaths.attempts, deaths.alone, deaths.urgent)
+        return Claim(mirror.number, entry.epoch, mirror.incarnation, *told)
 
     def _check_generation(self, generation: int) -> None:
         stored = self._mirror.state.generation
@@ -130,7 +132,7 @@ class Ownership:
             attempts += 1
             self._write(commit)
         self.handover.committed()
-        self._following.read_inbox_up_to(commit.head.position)
+        self._following.read_inbox_up_to(commit.head)
         self._mirror.state.put_commit(
             self.claim.partition, self.claim.epoch, commit, self._following.changelog_end
         )

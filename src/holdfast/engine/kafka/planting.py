@@ -34,6 +34,8 @@ from holdfast.engine.kafka.topics import (
     inbox_topic,
     partition_plans,
 )
+from holdfast.engine.port import Limits
+from holdfast.engine.sources import SourceCount
 from holdfast.engine.sqlite.files import explained, open_existing
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.planting import plant_partition, plant_retired
@@ -61,9 +63,9 @@ def plant(settings: KafkaSettings, contents: Contents, faults: FaultPoints) -> N
     with _place(settings, contents) as opened:
         contents = delivered(contents)
         born = uuid.uuid4().hex[:12]
-        most = _put_bases(opened, contents, born)
+        most = _put_bases(opened, contents, born, settings.limits)
         faults("plant.inside")
-        entry = _entry(contents, born, max(most, settings.limits.sources_max))
+        entry = _entry(contents, born, most)
         faults("plant.after")
         if not opened.catalog.plant(entry):
             raise _is_taken(settings, opened.catalog.fleet)
@@ -115,10 +117,13 @@ def _check_counts(settings: KafkaSettings, there: dict[str, int], plans: list[To
             )
 
 
-def _put_bases(opened: Founded, contents: Contents, born: str) -> int:
-    """Returns how many sources a partition knows at most."""
+def _put_bases(opened: Founded, contents: Contents, born: str, limits: Limits) -> SourceCount:
+    """Returns the bounds of sources: no partition may know more."""
     settings, firsts = opened.settings, _firsts(contents)
-    prefix, most = settings.prefix or "", 0
+    prefix, most = (
+        settings.prefix or "",
+        SourceCount(limits.sources_max, limits.anonymous_sources_max),
+    )
     store: BaseStore = (
         BlobBases(settings, born)
         if settings.base is not None
@@ -136,7 +141,7 @@ def _put_bases(opened: Founded, contents: Contents, born: str) -> int:
             store.add(*pack_folder(folder, facts.number, facts.incarnation))
             shutil.rmtree(folder)
             if not isinstance(part, Facts):
-                most = max(most, len(part.dedupe().sources))
+                most = SourceCount(*map(max, most, SourceCount.of(part.dedupe().sources)))
     finally:
         shutil.rmtree(root, ignore_errors=True)
         store.close()
@@ -166,7 +171,7 @@ def _at(facts: Facts, offset: int) -> Instant:
     return Instant(facts.stamp.wall, float(offset), BOOT)
 
 
-def _entry(contents: Contents, born: str, sources_max: int) -> Planted:
+def _entry(contents: Contents, born: str, bounds: SourceCount) -> Planted:
     live = [part.facts for part in contents.partitions]
     return Planted(
         FORMAT,
@@ -177,5 +182,5 @@ def _entry(contents: Contents, born: str, sources_max: int) -> Planted:
         {facts.number: (facts.slots.start, facts.slots.stop) for facts in contents.retired},
         {facts.number: facts.incarnation for facts in [*contents.retired, *live]},
         {number: schema.to_json() for number, schema in contents.schemas.items()},
-        sources_max,
+        *bounds,
     )

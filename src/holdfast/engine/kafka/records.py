@@ -31,10 +31,13 @@ from holdfast.stepping.commit import (
     Outgoing,
 )
 from holdfast.stepping.frame import Column, Frame
+from holdfast.stepping.lane import LANE, in_lane, partly_urgent, wholly_urgent
 from holdfast.stepping.records import blocks_in, rows_in
 from holdfast.stepping.rows import select
 
-FORMAT = 2  # of the changelog: since 2 heads know ground stops, and fates are more than undone
+# Of the changelog: since 2 heads know ground stops, and fates are more than undone; since 3 heads
+# know the urgent lane.
+FORMAT = 3
 PART_BYTES_MAX = 900_000  # of a changelog record: brokers take a million unless told otherwise
 BUNDLE_BYTES_MAX = 32 * 1024 * 1024  # of several parcels; one alone may be larger
 PICKED_LEAST = 64  # numbers from which on it pays
@@ -117,13 +120,20 @@ PARCELS_MAX = 1 << 15  # in a record
 _INDEX_BITS = 16
 
 
-def following_of(offset: int, index: int) -> int:
+def following_of(offset: int, index: int, frame: Frame) -> int:
     """`Taken.next` of a parcel: which it is, until its position is known."""
-    return (offset << _INDEX_BITS) + index + 1
+    place = (offset << _INDEX_BITS) + index + 1
+    return LANE + place if wholly_urgent(frame) else place
+
+
+def urgent_following_of(offset: int, index: int, frame: Frame) -> int:
+    """`Taken.urgent` of it, in the same way."""
+    return LANE + (offset << _INDEX_BITS) + index + 1 if partly_urgent(frame) else 0
 
 
 def offset_in(following: int) -> int:
-    return (following - 1) >> _INDEX_BITS
+    place = following - LANE if in_lane(following) else following
+    return (place - 1) >> _INDEX_BITS
 
 
 def unpack_parcels(

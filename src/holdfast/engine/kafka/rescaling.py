@@ -94,8 +94,8 @@ def _put_children(
     root = copies.place.scratch / "children"
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
-    sources, born = copies.limits.sources_max, fleet.catalog.incarnation
-    children = list(make_children(root, parents, before, after, stamp, sources, born))
+    limits, born = copies.limits, fleet.catalog.incarnation
+    children = list(make_children(root, parents, before, after, stamp, limits, born))
     for number, folder in zip(after.numbers, children, strict=True):
         copies.bases.put(pack_folder(folder, number, born(number)))
     shutil.rmtree(root)

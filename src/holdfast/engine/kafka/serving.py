@@ -18,7 +18,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.engine.kafka.questions import (
+from holdfast.engine.kafka.settings import is_loopback
+from holdfast.engine.kafka.wire import Request, receive, send, unpack_request
+from holdfast.engine.port import View
+from holdfast.engine.questions import (
     DONE,
     FAILED,
     MORE,
@@ -27,16 +30,10 @@ from holdfast.engine.kafka.questions import (
     REFUSED,
     REQUEST_BYTES_MAX,
     Reply,
-    Request,
     answer,
     pack,
     pack_error,
-    receive,
-    send,
-    unpack_request,
 )
-from holdfast.engine.kafka.settings import is_loopback
-from holdfast.engine.port import View
 from holdfast.errors import DamagedData, HoldfastError
 
 CONNECTIONS_MAX = 64

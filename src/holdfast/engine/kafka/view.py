@@ -16,8 +16,8 @@ from holdfast.engine.kafka.asking import NotServed, RemoteView
 from holdfast.engine.kafka.copies import Copies
 from holdfast.engine.kafka.mirrorview import MirrorView
 from holdfast.engine.kafka.owners import Owners
-from holdfast.engine.kafka.questions import QUESTIONS
 from holdfast.engine.port import View
+from holdfast.engine.questions import QUESTIONS
 
 # How long a reader waits for an owner that moves: a restarted worker is there in a second.
 TAKEOVER_SECONDS = 3.0

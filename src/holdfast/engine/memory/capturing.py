@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.engine.contents import Contents, Facts, HeldContents, HeldPartition, of_retired
-from holdfast.engine.inheritance import Dedupe, refuses
+from holdfast.engine.inheritance import refuses
 from holdfast.engine.memory.catalog import MemoryCatalog
+from holdfast.engine.memory.ledger import MemoryLedger
 from holdfast.engine.memory.partition import MemoryPartition
 from holdfast.stepping.fates import Fates
+from holdfast.stepping.lane import LANE, in_lane
 
 
 def capture(catalog: MemoryCatalog, partitions: Sequence[MemoryPartition]) -> HeldContents:
@@ -46,12 +48,16 @@ def _held(number: int, slots: range, part: MemoryPartition) -> HeldPartition:
             part.stamp,
             dict(part.numbers),
             dict(ledger.marks),
+            part.urgent,
         ),
         list(part.settled().values()),
         list(part.dead.values()),
         [(to, first, n, frame) for (to, first), (n, frame) in sorted(part.outbox.items())],
-        [frame for frame in part.inbox if frame.first + frame.count > position],
-        Dedupe(dict(ledger.sources), dict(ledger.chunks), dict(ledger.last_by_key)),
+        [
+            *(frame for frame in part.inbox if frame.first + frame.count > position),
+            *(frame for frame in part.lane if frame.first >= LANE + part.committed.urgent),
+        ],
+        ledger.dedupe(),
         list(part.opened.values()),
         part.fates(),
     )
@@ -75,10 +81,11 @@ def planted_partitions(contents: Contents) -> list[MemoryPartition]:
         part.opened = {call.id: call for call in source.calls()}
         part.decided = Fates(source.fates())
         part.outbox = {(to, first): (n, frame) for to, first, n, frame in source.outbox()}
-        part.inbox = list(source.frames())
-        ledger = part.ledger
-        ledger.sources, ledger.chunks, ledger.last_by_key = source.dedupe()
-        ledger.marks = dict(source.facts.marks)
+        frames = list(source.frames())
+        part.inbox = [frame for frame in frames if not in_lane(frame.first)]
+        part.lane = [frame for frame in frames if in_lane(frame.first)]
+        part.ledger = MemoryLedger(source.dedupe())
+        part.ledger.marks = dict(source.facts.marks)
         live.append(part)
     return retired + live
 
@@ -86,6 +93,7 @@ def planted_partitions(contents: Contents) -> list[MemoryPartition]:
 def _with(facts: Facts, *, closed: bool = False) -> MemoryPartition:
     return MemoryPartition(
         next=facts.next,
+        urgent=facts.urgent,
         stamp=facts.stamp,
         closed=closed,
         generation=facts.generation,

@@ -22,13 +22,13 @@ class MemoryCatalog:
     def schemas(self) -> dict[int, Schema]:
         return dict(self._schemas)
 
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
         if self.closed:
             raise UsageError("this handle is closed: open another")
         with self._lock:
             known = {s.fingerprint: i for i, s in self._schemas.items()}
             for schema in schemas:
-                if schema.fingerprint not in known:
-                    known[schema.fingerprint] = len(self._schemas) + 1
-                    self._schemas[len(self._schemas) + 1] = schema
+                number = known.setdefault(schema.fingerprint, len(self._schemas) + 1)
+                if renew or number not in self._schemas:
+                    self._schemas[number] = schema
             return known

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from holdfast.engine import inheritance
-from holdfast.engine.admission import admit
+from holdfast.engine.admission import admit, taken_at
 from holdfast.engine.contents import Contents, HeldContents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.local import OneMachine
@@ -33,7 +33,9 @@ from holdfast.errors import Backlog, Busy, Fenced, HoldfastError, OutdatedCode, 
 from holdfast.model.keys import Layout
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.fates import Fates
+from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE, URGENT, divided, wholly_urgent
 from holdfast.stepping.rows import select
 
 COMPACT_FROM = 128  # blocks and records that lie as they came
@@ -99,21 +101,38 @@ class MemoryEngine(OneMachine):
         try:
             if part.closed and parcel.mark is None:
                 raise inheritance.refuses("this partition")
-            waiting = part.next - part.committed.position
-            if parcel.external and waiting >= self.limits.backlog_events_max:
-                raise Backlog(f"{waiting:,} events wait to be folded, the bound: send slower")
+            if parcel.external:
+                self._check_backlog(part, parcel.frame)
             jump = self.limits.clock_jump_seconds_max
             stamp = part.stamp if part.closed else next_stamp(part.stamp, now, jump)
-            fresh = admit(parcel, part.ledger, stamp.wall, self.limits.sources_max)
+            fresh = admit(parcel, part.ledger, stamp.wall, self.limits)
         except HoldfastError as refusal:
             return refusal
-        encoded = parcel.encoded if fresh is None else select(parcel.frame, fresh).encode()
-        count = parcel.frame.count if fresh is None else len(fresh)
-        if count:
-            part.inbox.append(StoredFrame(part.next, count, stamp.wall, encoded))
-            part.next += count
+        frame = parcel.frame if fresh is None else select(parcel.frame, fresh)
+        urgent, others = divided(frame)
+        for one in urgent:
+            stored = StoredFrame(LANE + part.urgent, 1, stamp.wall, one.encode())
+            part.lane.append(stored)
+            part.urgent += 1
+        if others is not None and others.count:
+            encoded = parcel.encoded if others is parcel.frame else others.encode()
+            part.inbox.append(StoredFrame(part.next, others.count, stamp.wall, encoded))
+            part.next += others.count
+        if frame.count:
             part.stamp = stamp
-        return Taken(part.next, count, stamp.wall)
+        return taken_at(parcel.frame, frame.count, part.next, LANE + part.urgent, stamp.wall)
+
+    def _check_backlog(self, part: MemoryPartition, frame: Frame) -> None:
+        bounds: list[tuple[int, int, str]] = []
+        if URGENT in frame:
+            waiting = part.urgent - part.committed.urgent
+            bounds.append((waiting, self.limits.urgent_events_max, "urgent events"))
+        if not wholly_urgent(frame):
+            waiting = part.next - part.committed.position
+            bounds.append((waiting, self.limits.backlog_events_max, "events"))
+        for waiting, most, what in bounds:
+            if waiting >= most:
+                raise Backlog(f"{waiting:,} {what} wait to be folded, the bound: send slower")
 
     def _tell(self, partition: int) -> None:
         """An append ends the wait of whoever folds the partition."""
@@ -245,10 +264,11 @@ class MemoryEngine(OneMachine):
                 if part.outbox:
                     raise inheritance.not_drained(number, "its outbox is not empty")
             inheritance.check_drained(parents)
-            windows = inheritance.union(part.ledger.dedupe() for part in parents.values())
-            inheritance.check_sources(windows, self.limits.sources_max)
+            dedupe = inheritance.union(part.ledger.dedupe() for part in parents.values())
+            stamp = inheritance.latest(part.stamp for part in parents.values())
+            dedupe = inheritance.within_bounds(dedupe, stamp.wall, self.limits)
             layout = Layout.even(partitions, first=before.numbers.stop)
-            self._partitions += [child_of(parents.values(), s) for s in layout.partitions]
+            self._partitions += [child_of(parents.values(), s, dedupe) for s in layout.partitions]
             for part in parents.values():
                 part.epoch += 1
             self._granted.difference_update(parents)
@@ -306,6 +326,8 @@ class MemoryEngine(OneMachine):
                     size -= len(folded[past].frame)
                     past += 1
                 del part.inbox[:past]
+                done = LANE + part.committed.urgent
+                part.lane = [frame for frame in part.lane if frame.first >= done]
                 part.issued = [one for one in part.issued if one.now >= oldest]
                 part.decided = Fates(one for one in part.fates() if one.now >= oldest)
                 self._forget_notes(part, oldest)

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TypeVar
 
 from holdfast.engine import inheritance
-from holdfast.engine.admission import SourceRow
 from holdfast.engine.inheritance import Dedupe
+from holdfast.engine.memory.ledger import MemoryLedger
 from holdfast.engine.port import Change, Images
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.model.keys import slot_of
@@ -31,59 +31,9 @@ from holdfast.stepping.commit import (
 )
 from holdfast.stepping.fates import Fates
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import in_lane
 
 R = TypeVar("R", StoredFrame, Journalled, Issued)
-
-
-class MemoryLedger:
-    """Dedupe rows in dictionaries."""
-
-    def __init__(self) -> None:
-        self.sources: dict[str, SourceRow] = {}
-        self.chunks: dict[tuple[str, int], int] = {}
-        self.marks: dict[str, int] = {}
-        self.last_by_key: dict[tuple[str, str], int] = {}
-
-    def source(self, name: str) -> SourceRow | None:
-        return self.sources.get(name)
-
-    def put_source(self, name: str, row: SourceRow) -> None:
-        self.sources[name] = row
-
-    def source_count(self) -> int:
-        return len(self.sources)
-
-    def forget_idle_anonymous(self, before: float) -> int:
-        idle = [n for n, row in self.sources.items() if n.startswith("~") and row.stamp < before]
-        for name in idle:
-            del self.sources[name]
-            self.chunks = {k: bits for k, bits in self.chunks.items() if k[0] != name}
-        return len(idle)
-
-    def chunk(self, name: str, number: int) -> int:
-        return self.chunks.get((name, number), 0)
-
-    def put_chunk(self, name: str, number: int, bits: int) -> None:
-        self.chunks[name, number] = bits
-
-    def drop_chunks_below(self, name: str, number: int) -> None:
-        for key in [k for k in self.chunks if k[0] == name and k[1] < number]:
-            del self.chunks[key]
-
-    def mark(self, source: str) -> int:
-        return self.marks.get(source, 0)
-
-    def put_mark(self, source: str, last: int) -> None:
-        self.marks[source] = last
-
-    def last_of_key(self, name: str, key: str) -> int:
-        return self.last_by_key.get((name, key), 0)
-
-    def put_last_of_key(self, name: str, key: str, seq: int) -> None:
-        self.last_by_key[name, key] = seq
-
-    def dedupe(self) -> Dedupe:
-        return Dedupe(self.sources, self.chunks, self.last_by_key)
 
 
 @dataclass
@@ -93,6 +43,8 @@ class MemoryPartition:
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     inbox: list[StoredFrame] = field(default_factory=list)
     next: int = 0
+    lane: list[StoredFrame] = field(default_factory=list)
+    urgent: int = 0  # so many have come to the lane
     stamp: Instant = NEVER
     closed: bool = False  # to everything but messages
     epoch: int = 0
@@ -120,6 +72,10 @@ class MemoryPartition:
     def inbox_next(self) -> int:
         with self.whole:
             return self.next
+
+    def urgent_next(self) -> int:
+        with self.whole:
+            return self.urgent
 
     def position_of(self, following: int) -> int:
         return following
@@ -188,12 +144,13 @@ class MemoryPartition:
 
     def frames(self, first: int, most: int) -> list[StoredFrame]:
         with self.whole:
-            start = stop = _holding(self.inbox, first)
+            stored = self.lane if in_lane(first) else self.inbox
+            start = stop = _holding(stored, first)
             events = 0
-            while stop < len(self.inbox) and events < most:
-                events += self.inbox[stop].count
+            while stop < len(stored) and events < most:
+                events += stored[stop].count
                 stop += 1
-            return self.inbox[start:stop]
+            return stored[start:stop]
 
     def journal(self, first: int, most: int) -> list[Journalled]:
         with self.whole:
@@ -251,11 +208,12 @@ class MemoryPartition:
         return "this process" if self.epoch else ""
 
 
-def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartition:
+def child_of(parents: Collection[MemoryPartition], slots: range, dedupe: Dedupe) -> MemoryPartition:
+    """`dedupe` is what the parents know of sources together."""
     letters = inheritance.letters_of(slots, [part.letters() for part in parents])
     calls = inheritance.calls_of(slots, [list(part.opened.values()) for part in parents])
-    dedupe = inheritance.union(part.ledger.dedupe() for part in parents).of(slots)
     child = MemoryPartition(
+        ledger=MemoryLedger(dedupe.of(slots)),
         stamp=inheritance.latest(part.stamp for part in parents),
         generation=max(part.generation for part in parents),
         committed=inheritance.first_head((part.committed for part in parents), letters, calls),
@@ -263,7 +221,6 @@ def child_of(parents: Collection[MemoryPartition], slots: range) -> MemoryPartit
         decided=Fates(inheritance.fates_of(slots, [part.fates() for part in parents])),
         opened={call.id: call for call in calls},
     )
-    child.ledger.sources, child.ledger.chunks, child.ledger.last_by_key = dedupe
     for part in parents:
         for name, record in part.settled().items():
             if slot_of(record.key) in slots:

@@ -13,8 +13,8 @@ from typing import cast
 import apsw
 
 from holdfast.engine.sqlite.checks import check_of, frame_check, verified_frame
-from holdfast.engine.sqlite.files import damaged
-from holdfast.engine.sqlite.standing import about, has_table, put_about
+from holdfast.engine.sqlite.files import damaged, has_table
+from holdfast.engine.sqlite.standing import about, put_about
 from holdfast.stepping.blocks import Block
 
 Place = tuple[str, int]  # class and bucket

@@ -22,6 +22,7 @@ from holdfast.engine.sqlite.segment import Segment, list_segments
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 
 
 class FixedView(SqliteView):
@@ -99,6 +100,7 @@ class CapturedPartition:
             inbox.stamp,
             view.sent_next(),
             marks,
+            inbox.urgent,
         )
 
     def records(self) -> Iterator[Record]:
@@ -125,6 +127,9 @@ class CapturedPartition:
                     yield stored
         if position != self.facts.next:
             raise damaged(self._folder, f"events {position} to {self.facts.next} are missing")
+        newest, urgent = self._segments[-1], LANE + self.facts.head.urgent
+        with explained(newest.path):
+            yield from newest.lane(urgent, LANE + self.facts.urgent)
 
     def dedupe(self) -> Dedupe:
         newest = self._segments[-1]

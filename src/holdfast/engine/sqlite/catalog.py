@@ -12,6 +12,7 @@ from typing import cast
 import apsw
 
 from holdfast.engine.faults import FaultPoints
+from holdfast.engine.registering import to_write
 from holdfast.engine.sqlite.checks import check_of, check_structure, verified
 from holdfast.engine.sqlite.files import (
     create,
@@ -149,7 +150,7 @@ class SqliteCatalog:
             _insert_slots(connection, retired)
             _insert_slots(connection, layout.slots_by_number)
             for number, schema in schemas.items():
-                _insert_schema(connection, number, schema)
+                _put_schema(connection, number, schema)
             if retired:
                 connection.execute(f"PRAGMA user_version={RESCALED_FORMAT}")
         publish(connection, path)
@@ -163,20 +164,23 @@ class SqliteCatalog:
 
     def schemas(self) -> dict[int, Schema]:
         with self._lock, explained(self._path):
-            rows = self._rows("schemas")
+            return self._schemas()
+
+    def _schemas(self) -> dict[int, Schema]:
+        rows = self._rows("schemas")
         return {cast(int, r[0]): Schema.from_json(json.loads(cast(str, r[4]))) for r in rows}
 
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
         """Ids by fingerprint. Registering what is known writes nothing."""
         with self._lock, explained(self._path):
-            known = self._known()
-            if any(s.fingerprint not in known for s in schemas):
+            stored = self._schemas()
+            if to_write(schemas, stored, renew):
                 with transaction(self._connection):
-                    known = self._known()
-                    for schema in schemas:
-                        self._insert(schema, known)
+                    stored = self._schemas()
+                    for schema in to_write(schemas, stored, renew):
+                        self._put(schema, stored)
                 self._checkpoint()
-            return known
+            return {schema.fingerprint: number for number, schema in stored.items()}
 
     def _checkpoint(self) -> None:
         """A lost WAL would give an id out twice: what is registered goes into the file at once."""
@@ -185,15 +189,11 @@ class SqliteCatalog:
         except apsw.BusyError:
             pass  # somebody reads; the next registration moves it
 
-    def _known(self) -> dict[str, int]:
-        return {cast(str, row[1]): cast(int, row[0]) for row in self._rows("schemas")}
-
-    def _insert(self, schema: Schema, known: dict[str, int]) -> None:
-        if schema.fingerprint in known:
-            return
-        number = max(known.values(), default=0) + 1
-        _insert_schema(self._connection, number, schema)
-        known[schema.fingerprint] = number
+    def _put(self, schema: Schema, stored: dict[int, Schema]) -> None:
+        known = {each.fingerprint: number for number, each in stored.items()}
+        number = known.get(schema.fingerprint, max(stored, default=0) + 1)
+        _put_schema(self._connection, number, schema)
+        stored[number] = schema
 
     def close(self) -> None:
         with self._lock:
@@ -207,9 +207,13 @@ def _insert_slots(connection: apsw.Connection, partitions: Mapping[int, range]) 
         connection.execute("INSERT INTO slots VALUES(?, ?, ?, ?)", (*row, check_of(*row)))
 
 
-def _insert_schema(connection: apsw.Connection, number: int, schema: Schema) -> None:
+def _put_schema(connection: apsw.Connection, number: int, schema: Schema) -> None:
     row = (number, schema.fingerprint, schema.kind, schema.name, json.dumps(schema.to_json()))
-    connection.execute("INSERT INTO schemas VALUES(?, ?, ?, ?, ?, ?)", (*row, check_of(*row)))
+    connection.execute(
+        "INSERT INTO schemas VALUES(?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(id) DO UPDATE SET body = excluded.body, sum = excluded.sum",
+        (*row, check_of(*row)),
+    )
 
 
 def check_root(root: Path) -> None:

@@ -38,6 +38,7 @@ from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced, HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 
 WAL_BYTES_BEFORE_CHECKPOINT = 4 * 1024 * 1024
 WAL_BYTES_MAX = 64 * 1024 * 1024  # then at once; at twice that it is also cut
@@ -175,6 +176,9 @@ class SqliteEngine(OneMachine):
             raise damaged(
                 path / "inbox", f"events {head.position} to {view.inbox_first()} are missing"
             )
+        lane = self.read(claim.partition, LANE + head.urgent, 1)
+        if inbox.urgent != head.urgent and (not lane or lane[0].first != LANE + head.urgent):
+            raise damaged(path / "inbox", f"urgent events from {head.urgent} on are missing")
         return Loaded(head, view.sent_next(), view.outbox(), view.everything(), inbox.stamp)
 
     def commit(self, batches: Sequence[tuple[Claim, Commit]]) -> None:
@@ -225,13 +229,13 @@ class SqliteEngine(OneMachine):
             )
             for claim in sorted(claims, key=lambda claim: claim.partition)
         ]
-        sources = self.limits.sources_max
-        rescaling.rescale(self.root, self.catalog, parents, partitions, sources, self._faults)
-        for parent in parents:
-            number = parent.claim.partition
-            self._claims.pop(number, None)
-            self._states.pop(number).close()
-            self._stop_listening(number)
+        rescaling.rescale(self.root, self.catalog, parents, partitions, self.limits, self._faults)
+        with self._tidying:  # upkeep has them in its hands
+            for parent in parents:
+                number = parent.claim.partition
+                self._claims.pop(number, None)
+                self._states.pop(number).close()
+                self._stop_listening(number)
 
     # Capturing.
 
@@ -310,7 +314,7 @@ class SqliteEngine(OneMachine):
                 self.limits,
                 self._clock,
                 self._faults,
-                folded=lambda: self.view(partition).head().position,
+                standing=lambda: self.view(partition).head(),
             )
 
     # Upkeep.

@@ -23,8 +23,10 @@ from holdfast.errors import (
 FORMAT = 1
 # Of state.db. 2 knows calls: an older release would take a reply for any event; 3 knows blocks:
 # an older one would not see the agents in them; 4 knows fates and ground stops: an older one would
-# issue actions that are held back.
-STATE_FORMAT = 4
+# issue actions that are held back; 5 knows the urgent lane: an older one would not fold it.
+STATE_FORMAT = 5
+# Of segments. 2 counts sources and knows the anonymous ones by age: an older release would not.
+SEGMENT_FORMAT = 2
 PAGE_BYTES = 8192
 BUSY_MILLISECONDS = 5_000  # ten times the longest transaction seen on a slow disk
 
@@ -102,7 +104,9 @@ def _disk_is_full(path: Path) -> bool:
 
 
 def newest_of(path: Path) -> int:
-    return STATE_FORMAT if path.name == "state.db" else FORMAT
+    if path.name == "state.db":
+        return STATE_FORMAT
+    return SEGMENT_FORMAT if path.suffix == ".seg" else FORMAT
 
 
 def create(path: Path, script: str, page_bytes: int = PAGE_BYTES) -> apsw.Connection:
@@ -124,6 +128,11 @@ def extend(connection: apsw.Connection, script: str, format: int) -> None:
     connection.execute(script)
     connection.execute(f"PRAGMA user_version={format}")
     connection.execute(f"PRAGMA application_id={_schema_check(connection)}")
+
+
+def has_table(connection: apsw.Connection, name: str) -> bool:
+    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?"
+    return bool(connection.execute(query, (name,)).get)
 
 
 def _schema_check(connection: apsw.Connection) -> int:

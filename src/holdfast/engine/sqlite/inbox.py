@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from holdfast.engine.admission import admit
+from holdfast.engine.admission import admit, taken_at
 from holdfast.engine.faults import FaultPoints
 from holdfast.engine.inheritance import Dedupe, refuses
 from holdfast.engine.port import APPEND_SECONDS, Limits, Parcel, Taken
@@ -31,9 +31,12 @@ from holdfast.engine.sqlite.segment import (
     create_next,
     list_segments,
 )
+from holdfast.engine.sqlite.waking import wake
 from holdfast.engine.stamping import Clock, Instant, next_stamp
 from holdfast.errors import Busy, DamagedData, HoldfastError, TryAgain, UsageError
+from holdfast.stepping.commit import Head
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE, divided
 from holdfast.stepping.rows import select
 
 _log = logging.getLogger("holdfast.engine")
@@ -55,18 +58,19 @@ class SqliteInbox:
         limits: Limits,
         clock: Clock,
         faults: FaultPoints,
-        folded: Callable[[], int],
+        standing: Callable[[], Head],
     ) -> None:
         self.folder = folder / "inbox"
         self._limits = limits
         self._clock = clock
         self._faults = faults
-        self._folded = folded
-        self._room = Room(self.folder, limits, folded)
+        self._standing = standing
+        self._room = Room(self.folder, limits, standing)
         self._turnstile = Turnstile(folder, "append")
         self._witness = Witness(folder / "appended")
         self._appending = threading.Lock()
         self._open: Segment | None = None
+        self._made: SegmentName | None = None  # of checked rows, a moment ago
         self._reading = threading.Lock()
         self._readers: dict[SegmentName, Segment] = {}
         self._newest_read = SegmentName(0, 0)  # none has this number
@@ -93,13 +97,12 @@ class SqliteInbox:
         self._turnstile.acquire(wait_seconds)
         try:
             self._faults("append.before")
-            segment, results = self._transaction(parcels)
-            reached = [result.next for result in results if isinstance(result, Taken)]
-            if reached:
-                self._witness.note(reached[-1])
+            segment, head, results = self._transaction(parcels)
+            if any(isinstance(result, Taken) for result in results):
+                self._witness.note(head.came)
             self._faults("append.after")
             # The WAL is what was appended here; the file has the dedupe rows it began with.
-            if wal_bytes(segment.path) > self._limits.segment_bytes:
+            if wal_bytes(segment.path) > self._limits.segment_bytes + segment.more_bytes:
                 self._try_to_rotate(segment)
             return results
         finally:
@@ -129,12 +132,14 @@ class SqliteInbox:
     def _open_newest(self) -> Segment:
         newest = Segment(self.folder, list_segments(self.folder)[-1])
         with explained(newest.path):
-            newest.ledger.check()
+            newest.prepare(checked=newest.name == self._made)
             head = newest.head()
             self._check_newest(newest.name, head, self._witness.seen())
-        folded = self._folded()
-        if head.next < folded:
-            raise damaged(newest.path, f"it ends at {head.next}, but {folded} events were folded")
+        folded = self._standing()
+        if head.next < folded.position or head.urgent < folded.urgent:
+            ends = f"{head.next} and {head.urgent} urgent"
+            were = f"{folded.position} and {folded.urgent}"
+            raise damaged(newest.path, f"it ends at {ends}, but {were} events were folded")
         self._open = newest
         return newest
 
@@ -143,11 +148,13 @@ class SqliteInbox:
         if head.sealed:
             following = self.folder / str(SegmentName(name.number + 1, head.next))
             raise damaged(following, "the file is missing")
-        if head.next < seen:
+        if head.came < seen:
             wal = self.folder / f"{name}-wal"
-            raise damaged(wal, f"it ends at position {head.next}, {seen} was acknowledged")
+            raise damaged(wal, f"it ends at position {head.came}, {seen} was acknowledged")
 
-    def _transaction(self, parcels: Sequence[Parcel]) -> tuple[Segment, list[Taken | Exception]]:
+    def _transaction(
+        self, parcels: Sequence[Parcel]
+    ) -> tuple[Segment, InboxHead, list[Taken | Exception]]:
         """In the newest segment, which one it is being seen in the transaction itself."""
         while True:
             segment = self._open or self._open_newest()
@@ -160,7 +167,7 @@ class SqliteInbox:
                         results.append(result)
                     segment.put_head(head)
                     self._faults("append.inside")
-                    return segment, results
+                    return segment, head, results
             self._close_open()
 
     def _take(
@@ -169,17 +176,22 @@ class SqliteInbox:
         try:
             if head.closed and parcel.mark is None:
                 raise refuses(str(self.folder.parent))
-            self._room.check(head.next, parcel)
+            self._room.check(head.next, head.urgent, parcel)
             stamp = head.stamp if head.closed else self._next_stamp(head)
-            fresh = admit(parcel, segment.ledger, stamp.wall, self._limits.sources_max)
+            fresh = admit(parcel, segment.ledger, stamp.wall, self._limits)
         except HoldfastError as refusal:
             return head, refusal
-        encoded = parcel.encoded if fresh is None else select(parcel.frame, fresh).encode()
-        count = parcel.frame.count if fresh is None else len(fresh)
-        if count:
-            segment.put_frame(head.next, count, stamp.wall, encoded)
-            head = head._replace(next=head.next + count, stamp=stamp)
-        return head, Taken(head.next, count, stamp.wall)
+        frame = parcel.frame if fresh is None else select(parcel.frame, fresh)
+        urgent, others = divided(frame)
+        for one in urgent:
+            segment.put_frame(LANE + head.urgent, 1, stamp.wall, one.encode())
+            head = head._replace(urgent=head.urgent + 1, stamp=stamp)
+        if others is not None and others.count:
+            encoded = parcel.encoded if others is parcel.frame else others.encode()
+            segment.put_frame(head.next, others.count, stamp.wall, encoded)
+            head = head._replace(next=head.next + others.count, stamp=stamp)
+        taken = taken_at(parcel.frame, frame.count, head.next, LANE + head.urgent, stamp.wall)
+        return head, taken
 
     def _next_stamp(self, head: InboxHead) -> Instant:
         return next_stamp(head.stamp, self._clock(), self._limits.clock_jump_seconds_max)
@@ -198,7 +210,7 @@ class SqliteInbox:
 
     def _rotate(self, segment: Segment) -> None:
         with explained(segment.path):
-            create_next(self.folder, segment)
+            self._made = create_next(self.folder, segment, self._standing().urgent)
             segment.seal()
         segment.close()
         self._open = None
@@ -209,7 +221,7 @@ class SqliteInbox:
             self._turnstile.acquire(ROTATE_SECONDS)
             try:
                 segment = self._newest()
-                if segment.head().next > segment.name.first:
+                if segment.head().next > segment.name.first or segment.has_lane:
                     self._rotate(segment)
             finally:
                 self._turnstile.release()
@@ -244,9 +256,9 @@ class SqliteInbox:
                     raise damaged(self.folder, f"the segment from {before.next} on is missing")
                 with explained(segment.path):
                     head = before = segment.head()
-                    if newest and head.next < seen:
+                    if newest and head.came < seen:
                         self._check_newest(segment.name, head, seen)
-                    for stored in segment.frames(position, head.next):
+                    for stored in segment.stored(position, head):
                         found.append(stored)
                         events += stored.count
                         size += len(stored.frame)
@@ -382,17 +394,3 @@ class SqliteInbox:
             self._readers.clear()
             self._turnstile.close()
             self._witness.close()
-
-
-def wake(fifo: Path) -> None:
-    """One byte into the owner's FIFO. Nobody listens, or it is full: both are fine."""
-    try:
-        descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return
-    try:
-        os.write(descriptor, b"x")
-    except (BlockingIOError, BrokenPipeError):
-        return  # full of wake-ups already, or the owner died a moment ago
-    finally:
-        os.close(descriptor)

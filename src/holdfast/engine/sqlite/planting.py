@@ -26,6 +26,7 @@ from holdfast.engine.sqlite.segment import InboxHead
 from holdfast.engine.sqlite.standing import begin_state, put_about
 from holdfast.engine.sqlite.state import call_row
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.stepping.lane import in_lane
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -84,7 +85,7 @@ def _clear(place: Path) -> None:
 
 def plant_retired(place: Path, facts: Facts) -> None:
     folder = make_folder(place, facts.number)
-    head = InboxHead(facts.incarnation, facts.next, facts.stamp, closed=True)
+    head = InboxHead(facts.incarnation, facts.next, facts.stamp, closed=True, urgent=facts.urgent)
     segment.plant(folder / "inbox", head, facts.next, [], Dedupe({}, {}, {}), {})
     path = folder / "state.db"
     connection = begin_state(path, facts.incarnation, facts.generation, facts.head)
@@ -131,8 +132,8 @@ def _plant_inbox(folder: Path, partition: PartitionContents) -> None:
     facts = partition.facts
     frames = partition.frames()
     oldest = next(frames, None)
-    first = facts.next if oldest is None else oldest.first
-    head = InboxHead(facts.incarnation, facts.next, facts.stamp)
+    first = facts.next if oldest is None or in_lane(oldest.first) else oldest.first
+    head = InboxHead(facts.incarnation, facts.next, facts.stamp, urgent=facts.urgent)
     waiting = () if oldest is None else (one for run in ([oldest], frames) for one in run)
     segment.plant(folder, head, first, waiting, partition.dedupe(), facts.marks)
 

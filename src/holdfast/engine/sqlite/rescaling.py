@@ -22,7 +22,7 @@ import msgspec
 
 from holdfast.engine import inheritance
 from holdfast.engine.faults import FaultPoints
-from holdfast.engine.port import Claim
+from holdfast.engine.port import Claim, Limits
 from holdfast.engine.sqlite import segment
 from holdfast.engine.sqlite.blocks import Place, put_blocks
 from holdfast.engine.sqlite.catalog import SqliteCatalog
@@ -56,7 +56,7 @@ def rescale(
     catalog: SqliteCatalog,
     parents: Sequence[Parent],
     partitions: int,
-    sources_max: int,
+    limits: Limits,
     faults: FaultPoints,
 ) -> None:
     """1 hold every parent, 2 check, 3 make children durable, 4 switch, 5 retire the parents.
@@ -76,7 +76,7 @@ def rescale(
             with explained(root):
                 stamp = inheritance.latest(parent.inbox.head().stamp for parent in parents)
                 for folder in make_children(
-                    root, parents, before, after, stamp, sources_max, fresh_incarnation
+                    root, parents, before, after, stamp, limits, fresh_incarnation
                 ):
                     made.append(folder)
             catalog.switch(after, faults)
@@ -114,14 +114,14 @@ def make_children(
     before: Layout,
     after: Layout,
     stamp: Instant,
-    sources_max: int,
+    limits: Limits,
     incarnation_of: Callable[[int], str],
 ) -> Iterator[Path]:
     """Their folders, each named before anything is put there."""
     heads = [parent.view.head() for parent in parents]
     generation = max(parent.view.generation() for parent in parents)
     dedupe = inheritance.union(parent.inbox.dedupe() for parent in parents)
-    inheritance.check_sources(dedupe, sources_max)
+    dedupe = inheritance.within_bounds(dedupe, stamp.wall, limits)
     buried = [parent.view.letters() for parent in parents]
     opened = [parent.view.calls(0, 2**62) for parent in parents]
     fates = [parent.view.fates() for parent in parents]

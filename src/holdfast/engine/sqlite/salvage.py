@@ -20,14 +20,22 @@ import apsw
 
 from holdfast.engine.sqlite.blocks import list_blocks, named
 from holdfast.engine.sqlite.catalog import RESCALED_FORMAT
-from holdfast.engine.sqlite.checks import check_structure, verified, verified_frame
-from holdfast.engine.sqlite.files import check_format, explained, newest_of, wal_bytes
+from holdfast.engine.sqlite.checks import check_index, check_structure, verified, verified_frame
+from holdfast.engine.sqlite.files import (
+    check_format,
+    explained,
+    has_table,
+    newest_of,
+    wal_bytes,
+)
 from holdfast.engine.sqlite.folders import folder_of
+from holdfast.engine.sqlite.ledger import DERIVED, KEYS
 from holdfast.engine.sqlite.segment import SegmentName
-from holdfast.engine.sqlite.standing import columns_of, has_table
+from holdfast.engine.sqlite.standing import columns_of
 from holdfast.errors import HoldfastError
 from holdfast.stepping.blocks import Block, keys_in
 from holdfast.stepping.frame import Frame
+from holdfast.stepping.lane import in_lane
 from holdfast.stepping.records import read_delta
 
 REASONS_MAX = 20  # per file: whoever reads this needs the kind of damage, not every row
@@ -55,6 +63,7 @@ class FileReport:
     partitions: list[int] = field(default_factory=list)  # of the catalog, retired ones too
     events: list[Span] = field(default_factory=list)  # of a segment
     next: int | None = None  # of a segment: where its head says that it ends
+    urgent: int = 0  # the same of its lane
     states_intact: int = 0  # of a state file
     states_damaged: int = 0
 
@@ -204,7 +213,7 @@ def _inbox(folder: Path) -> list[FileReport]:
         elif report.next is not None and report.next != following.first:
             report.blame(f"it ends at {report.next}, the next one begins at {following.first}")
     end = reports[-1].next
-    if end is not None and end < seen:
+    if end is not None and (end := end + reports[-1].urgent) < seen:
         reports[-1].blame(f"events {end} to {seen} were acknowledged and are not here")
     return reports
 
@@ -212,16 +221,22 @@ def _inbox(folder: Path) -> list[FileReport]:
 def _segment(report: FileReport, connection: apsw.Connection) -> None:
     _segment_head(report, connection)
     frames = "SELECT first, count, stamp, frame, sum FROM frames"
+    urgent = 0
     for row in sorted(_rows(report, connection, frames, "first"), key=lambda r: cast(int, r[0])):
         try:
             verified_frame(report.path, f"the frame at position {row[0]}", row)
         except HoldfastError as error:
             report.blame(error)
         else:
-            _extend(report.events, cast(int, row[0]), cast(int, row[1]))
+            if in_lane(cast(int, row[0])):
+                urgent += 1
+            else:
+                _extend(report.events, cast(int, row[0]), cast(int, row[1]))
     count = sum(span.next - span.first for span in report.events)
     spans = ", ".join(f"{span.first} to {span.next}" for span in report.events)
     report.facts.append(f"{count:,} events" + (f", positions {spans}" if spans else ""))
+    if urgent:
+        report.facts.append(f"{urgent:,} urgent events")
     for gap in _gaps(report):
         report.blame(f"events {gap.first} to {gap.next} are lost")
     _ledger(report, connection)
@@ -250,13 +265,15 @@ def _segment_head(report: FileReport, connection: apsw.Connection) -> None:
     try:
         row = connection.execute("SELECT * FROM head").fetchone()
         if row is not None:
-            report.next = cast(int, verified(report.path, "the head", row)[2])
+            values = cast(list[int], verified(report.path, "the head", row))
+            report.next, report.urgent = values[2], values[6] >> 2
     except _Problems as error:
         report.blame(error)
 
 
 def _ledger(report: FileReport, connection: apsw.Connection) -> None:
-    for table in ("sources", "windows", "marks", "ordered"):
+    derived = [table for table in DERIVED if has_table(connection, table)]
+    for table in (*KEYS, *derived):
         for row in connection.execute(f"SELECT * FROM {table}").fetchall():
             verified(report.path, f"a row of {table}", row)
 
@@ -365,6 +382,7 @@ def _outputs(report: FileReport, connection: apsw.Connection, table: str, column
         for row in connection.execute(f"SELECT {columns} FROM {table} ORDER BY {key}").fetchall():
             look(report.path, f"{table} {row[0]}", row)
             count += 1
+        check_index(connection, report.path, table)
     except _Problems as error:
         report.blame(error)
     if table not in ("sent", "about", "commits") and count:

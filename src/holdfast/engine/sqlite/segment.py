@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import apsw
 
 from holdfast.engine.inheritance import Dedupe
+from holdfast.engine.sources import sweep
 from holdfast.engine.sqlite import ledger
 from holdfast.engine.sqlite.checks import (
     check_of,
@@ -24,18 +25,26 @@ from holdfast.engine.sqlite.checks import (
 )
 from holdfast.engine.sqlite.files import (
     PAGE_BYTES,
+    SEGMENT_FORMAT,
     create,
     damaged,
     discard,
     explained,
+    extend,
+    has_table,
     open_existing,
     publish,
+    transaction,
 )
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE, in_lane
 
 LARGE_FRAME_BYTES = 512 * 1024  # an average from which on pages are large
 LARGE_PAGE_BYTES = 32 * 1024
+FEW_ROWS_BYTES = 1024 * 1024  # of dedupe rows: copied in milliseconds
+WRITTEN_PER_BYTE_OF_ROWS = 4
+FORGOTTEN_PER_SEGMENT = 5_000  # anonymous sources of a flood that is over: less than 0.1 s
 
 _TABLES = (
     """
@@ -50,6 +59,7 @@ CREATE TABLE frames(
 );
 """
     + ledger.TABLES
+    + ledger.DERIVED_TABLES
 )
 
 
@@ -59,6 +69,12 @@ class InboxHead(NamedTuple):
     stamp: Instant
     sealed: bool = False  # the next segment exists, or existed
     closed: bool = False  # takes nothing but messages, because of a rescaling
+    urgent: int = 0  # so many events have come to the lane
+
+    @property
+    def came(self) -> int:
+        """How many events have come, both ways."""
+        return self.next + self.urgent
 
 
 class SegmentName(NamedTuple):
@@ -93,6 +109,18 @@ class Segment:
         self.path = folder / str(name)
         self.connection = open_existing(self.path)
         self.ledger = ledger.SqliteLedger(self.connection, self.path)
+        # With many sources a segment is larger, so that copying their rows stays a small part.
+        rows_bytes = self.path.stat().st_size - FEW_ROWS_BYTES
+        self.more_bytes = max(0, WRITTEN_PER_BYTE_OF_ROWS * rows_bytes)
+
+    def prepare(self, *, checked: bool) -> None:
+        """For whoever is going to append: the file may be of an older release, or damaged."""
+        if not has_table(self.connection, "tally"):
+            with transaction(self.connection):
+                extend(self.connection, ledger.DERIVED_TABLES, SEGMENT_FORMAT)
+                self.ledger.derive()
+        if not checked:
+            self.ledger.check()
 
     def head(self) -> InboxHead:
         row = self.connection.execute("SELECT * FROM head").fetchone()
@@ -107,6 +135,7 @@ class Segment:
             stamp=Instant(wall, uptime, boot),
             sealed=bool(flags & 1),
             closed=bool(flags & 2),
+            urgent=flags >> 2,
         )
 
     def put_head(self, head: InboxHead) -> None:
@@ -119,6 +148,12 @@ class Segment:
     def put_frame(self, first: int, count: int, stamp: float, frame: bytes) -> None:
         _put_frame(self.connection, first, count, stamp, frame)
 
+    def stored(self, position: int, head: InboxHead) -> Iterator[StoredFrame]:
+        """Frames from a position on, or from a place in the lane."""
+        if in_lane(position):
+            return self.lane(position, LANE + head.urgent)
+        return self.frames(position, head.next)
+
     def frames(self, position: int, end: int) -> Iterator[StoredFrame]:
         """Frames from the one that holds `position` on: each is checked, and none is missing.
 
@@ -128,8 +163,9 @@ class Segment:
         run = False
         cursor = self.connection.execute(
             "SELECT first, count, stamp, frame, sum FROM frames WHERE first >= "
-            "coalesce((SELECT max(first) FROM frames WHERE first <= ?), 0) ORDER BY first",
-            (position,),
+            "coalesce((SELECT max(first) FROM frames WHERE first <= ?), 0) AND first < ? "
+            "ORDER BY first",
+            (position, LANE),
         )
         for row in cursor:
             verified_frame(self.path, f"the frame at position {row[0]}", row)
@@ -142,6 +178,29 @@ class Segment:
                 yield StoredFrame(first, count, stamp, frame)
         if expected < end:
             raise damaged(self.path, f"frames from position {expected} to {end} are missing")
+
+    def lane(self, place: int, end: int) -> Iterator[StoredFrame]:
+        """The frames of the lane from `place` on. What was folded before this segment began is not
+        in it, so that a place that is old by now may find none."""
+        expected: int | None = None
+        cursor = self.connection.execute(
+            "SELECT first, count, stamp, frame, sum FROM frames WHERE first >= ? ORDER BY first",
+            (place,),
+        )
+        for row in cursor:
+            verified_frame(self.path, f"the urgent event {row[0] - LANE}", row)
+            stored = StoredFrame(*cast(tuple[int, int, float, bytes], row[:4]))
+            if expected not in (None, stored.first):
+                break
+            expected = stored.first + 1
+            yield stored
+        if expected is not None and expected < end:
+            raise damaged(self.path, f"urgent events are missing before {end - LANE}")
+
+    @property
+    def has_lane(self) -> bool:
+        query = "SELECT count(*) FROM (SELECT 1 FROM frames WHERE first >= ? LIMIT 1)"
+        return bool(self.connection.execute(query, (LANE,)).get)
 
     def checkpoint(self) -> None:
         """Move the WAL of a sealed segment into the file and empty it, unless somebody reads."""
@@ -156,8 +215,9 @@ class Segment:
 
 
 def _put_head(connection: apsw.Connection, head: InboxHead) -> None:
-    # Two flags in one column. A release that knows one of them refuses to append, as it must.
-    flags = int(head.sealed) | int(head.closed) << 1
+    # Two flags and a number in one column: the format of the file keeps releases away that would
+    # drop the number.
+    flags = int(head.sealed) | int(head.closed) << 1 | head.urgent << 2
     values = (1, head.incarnation, head.next, *head.stamp, flags)
     row = (*values, check_of(*values))
     connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -223,9 +283,12 @@ def is_new(path: Path) -> bool:
         segment.close()
 
 
-def create_next(folder: Path, old: Segment) -> SegmentName:
-    """The successor of `old`, with its counters and dedupe rows. Call with the append lock held."""
+def create_next(folder: Path, old: Segment, urgent: int) -> SegmentName:
+    """The successor of `old`, with its counters, its dedupe rows and what waits in the lane, from
+    the number `urgent` on. Call with the append lock held."""
     head = old.head()._replace(sealed=False)
+    with transaction(old.connection):
+        sweep(old.ledger, head.stamp.wall, FORGOTTEN_PER_SEGMENT)
     name = SegmentName(old.name.number + 1, head.next)
     path = folder / str(name)
     _sweep_unfinished(folder)
@@ -233,11 +296,13 @@ def create_next(folder: Path, old: Segment) -> SegmentName:
     try:
         with explained(path):
             _put_head(connection, head)
-            for table, keys in ledger.KEYS.items():
+            for table, keys in (ledger.KEYS | ledger.DERIVED).items():
                 rows = verified_rows(old.connection, old.path, table, keys)
                 if rows:
                     holes = ", ".join("?" * len(rows[0]))
                     connection.executemany(f"INSERT INTO {table} VALUES({holes})", rows)
+            for one in old.lane(LANE + urgent, LANE + head.urgent):
+                _put_frame(connection, one.first, one.count, one.stamp, one.frame)
         publish(connection, path)
     except BaseException:
         discard(connection, path)
@@ -251,8 +316,8 @@ def _page_bytes(old: Segment) -> int:
     Every page of an append costs a call and a checksum, and a few of them are hardly filled: large
     ones save half of the time where frames are large, and would write much for nothing elsewhere.
     """
-    query = "SELECT coalesce(avg(length(frame)), 0) FROM frames"
-    average = cast(float, old.connection.execute(query).get)
+    query = "SELECT coalesce(avg(length(frame)), 0) FROM frames WHERE first < ?"
+    average = cast(float, old.connection.execute(query, (LANE,)).get)
     return LARGE_PAGE_BYTES if average >= LARGE_FRAME_BYTES else PAGE_BYTES
 
 

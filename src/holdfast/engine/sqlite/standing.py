@@ -16,6 +16,7 @@ from holdfast.engine.sqlite.files import (
     damaged,
     explained,
     extend,
+    has_table,
     open_existing,
 )
 from holdfast.engine.sqlite.locks import ProcessIdentity
@@ -25,7 +26,7 @@ _HEAD = """
 CREATE TABLE head(
     one INTEGER PRIMARY KEY CHECK(one = 1), position INTEGER, now REAL, actions_next INTEGER,
     letters_next INTEGER, journal_next INTEGER, commits INTEGER, calls_next INTEGER,
-    ground_stop TEXT, epoch INTEGER, deltas INTEGER, notes BLOB, sum INTEGER
+    ground_stop TEXT, urgent INTEGER, epoch INTEGER, deltas INTEGER, notes BLOB, sum INTEGER
 );
 """
 _CALLS = """
@@ -75,7 +76,7 @@ class Standing(NamedTuple):
 def put_head(connection: apsw.Connection, standing: Standing) -> None:
     values = (1, *standing.head, standing.epoch, standing.deltas, standing.notes)
     row = (*values, check_of(*values))
-    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("REPLACE INTO head VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def read_head(connection: apsw.Connection, path: Path) -> Standing:
@@ -92,7 +93,7 @@ def read_head(connection: apsw.Connection, path: Path) -> Standing:
 
 def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     """Give the file of an older release the tables it lacks, inside the transaction of a claim."""
-    if has_table(connection, "fates"):
+    if "urgent" in columns_of(connection, "head"):
         return
     standing = read_head(connection, path)
     later = {"calls": _CALLS, "commits": _COMMITS, "blocks": _BLOCKS, "fates": FATES}
@@ -103,11 +104,6 @@ def bring_up_to_date(connection: apsw.Connection, path: Path) -> None:
     extend(connection, gone + _HEAD + "".join(lacking), STATE_FORMAT)
     connection.executemany(PUT_FATE, map(fate_row, compensated))
     put_head(connection, standing)
-
-
-def has_table(connection: apsw.Connection, name: str) -> bool:
-    query = "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?"
-    return bool(connection.execute(query, (name,)).get)
 
 
 def columns_of(connection: apsw.Connection, table: str) -> list[str]:

@@ -121,7 +121,7 @@ class SqliteState:
         prepare()
         bring_up_to_date(self._connection, self.path)
         before = Deaths(*map(int, facts["claimed"].split()))
-        deaths = before.found(self._marked(), head.position)
+        deaths = before.found(self._marked(), head.position, head.urgent)
         epoch = standing.epoch + 1
         put_head(self._connection, standing._replace(epoch=epoch))
         claimed: dict[str, str | int] = {
@@ -130,7 +130,8 @@ class SqliteState:
             "claimed": " ".join(map(str, deaths)),
         }
         put_about(self._connection, claimed)
-        return Claim(partition, epoch, facts["incarnation"], deaths.attempts, deaths.alone)
+        told = (deaths.attempts, deaths.alone, deaths.urgent)
+        return Claim(partition, epoch, facts["incarnation"], *told)
 
     def folding(self, position: int | None) -> None:
         """Not synced: it has to outlive the process, not the machine."""

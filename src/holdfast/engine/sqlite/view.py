@@ -20,11 +20,11 @@ from holdfast.engine.sqlite.checks import (
     verified_frame,
 )
 from holdfast.engine.sqlite.fates import all_compensations, all_fates, fates_of
-from holdfast.engine.sqlite.files import damaged, explained, open_existing
+from holdfast.engine.sqlite.files import damaged, explained, has_table, open_existing
 from holdfast.engine.sqlite.images import Images
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
-from holdfast.engine.sqlite.standing import about, has_table, owner_of, read_head
+from holdfast.engine.sqlite.standing import about, owner_of, read_head
 from holdfast.stepping.blocks import Block
 from holdfast.stepping.commit import (
     Answer,
@@ -68,6 +68,9 @@ class SqliteView:
 
     def inbox_next(self) -> int:
         return self._inbox.head().next
+
+    def urgent_next(self) -> int:
+        return self._inbox.head().urgent
 
     def position_of(self, following: int) -> int:
         return following

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from holdfast.gateway.guarding import require
+from holdfast.gateway.carrying import HEADER
+from holdfast.gateway.guarding import require, why_unknown
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.tokens import ANYBODY_HERE, LOOK_SECONDS, Principal, Role, Tokens
 
@@ -18,8 +19,9 @@ class Door:
         self._tokens = tokens
 
     def enter(self, metadata: Metadata, role: Role) -> Entry:
-        given = next((str(text) for name, text in metadata if name == "authorization"), "")
-        entry = Entry(self._tokens, given, role)
+        told = dict(metadata)
+        entry = Entry(self._tokens, str(told.get("authorization", "")), role)
+        entry.trace = str(told.get(HEADER, ""))
         entry.check()
         return entry
 
@@ -33,6 +35,7 @@ class Entry:
         self._role = role
         self._looked = 0.0
         self.who = ""
+        self.trace = ""  # of all that it sends, where events do not say their own
 
     def check(self) -> None:
         """Looks no more often than the file of tokens is looked at."""
@@ -48,6 +51,5 @@ class Entry:
             found = self._tokens.principal(self._given[len(_BEARER) :].strip())
             if found is not None:
                 return found
-        text = "the token is not known here" if self._given else "who is asking? give a token"
-        detail = f"{text}: metadata authorization: Bearer TOKEN"
+        detail = why_unknown(self._given, "metadata authorization")
         raise Problem(401, "Unauthorized", detail)

@@ -30,7 +30,7 @@ class Values(_message.Message):
     def __init__(self, type: _Optional[str] = ..., json: _Optional[bytes] = ..., msgpack: _Optional[bytes] = ..., structure: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("agent", "key", "event", "source", "seq", "previous", "event_time")
+    __slots__ = ("agent", "key", "event", "source", "seq", "previous", "event_time", "traceparent")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,7 @@ class Event(_message.Message):
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     agent: str
     key: str
     event: Values
@@ -45,7 +46,8 @@ class Event(_message.Message):
     seq: int
     previous: int
     event_time: float
-    def __init__(self, agent: _Optional[str] = ..., key: _Optional[str] = ..., event: _Optional[_Union[Values, _Mapping]] = ..., source: _Optional[str] = ..., seq: _Optional[int] = ..., previous: _Optional[int] = ..., event_time: _Optional[float] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, agent: _Optional[str] = ..., key: _Optional[str] = ..., event: _Optional[_Union[Values, _Mapping]] = ..., source: _Optional[str] = ..., seq: _Optional[int] = ..., previous: _Optional[int] = ..., event_time: _Optional[float] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class SendRequest(_message.Message):
     __slots__ = ("events", "number", "source", "first_seq", "idempotency_key")
@@ -324,7 +326,7 @@ class ActionPage(_message.Message):
     def __init__(self, actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("id", "agent", "key", "action", "now", "expires_at", "priority", "undoes", "why")
+    __slots__ = ("id", "agent", "key", "action", "now", "expires_at", "priority", "undoes", "why", "traceparent")
     ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -334,6 +336,7 @@ class Action(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     UNDOES_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     agent: str
     key: str
@@ -343,7 +346,8 @@ class Action(_message.Message):
     priority: str
     undoes: str
     why: str
-    def __init__(self, id: _Optional[str] = ..., agent: _Optional[str] = ..., key: _Optional[str] = ..., action: _Optional[_Union[Values, _Mapping]] = ..., now: _Optional[float] = ..., expires_at: _Optional[float] = ..., priority: _Optional[str] = ..., undoes: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, id: _Optional[str] = ..., agent: _Optional[str] = ..., key: _Optional[str] = ..., action: _Optional[_Union[Values, _Mapping]] = ..., now: _Optional[float] = ..., expires_at: _Optional[float] = ..., priority: _Optional[str] = ..., undoes: _Optional[str] = ..., why: _Optional[str] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class ChangePage(_message.Message):
     __slots__ = ("changes", "cursor")

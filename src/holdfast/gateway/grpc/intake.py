@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, TryAgain, UsageError
+from holdfast.gateway.carrying import Carried
 from holdfast.gateway.envelopes import Sent
 from holdfast.gateway.grpc import holdfast_pb2 as pb
+from holdfast.gateway.grpc.door import Entry
 from holdfast.gateway.grpc.refusing import as_problem, code_of, detail_of
 from holdfast.gateway.grpc.values import read_values
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.sending import Taker, check_sources
 from holdfast.runtime.consigning import Numbered
+from holdfast.runtime.reached import Reached
 from holdfast.runtime.sending import Receipt
 from holdfast.runtime.untyped import UntypedLive, receipt_text
 
@@ -30,6 +33,7 @@ class _Packed(NamedTuple):
 
     number: int
     rows: list[Numbered]
+    carried: Carried
 
 
 class Intake:
@@ -38,39 +42,53 @@ class Intake:
         self._taker = taker
         self._send_seconds = send_seconds
 
-    def send(self, message: pb.SendRequest, who: str) -> pb.SendReply:
+    def is_urgent(self, message: pb.SendRequest) -> bool:
+        """Every event of it, as far as is known."""
+        types = {each.event.type for each in message.events}
+        return bool(types) and all(map(self._live.names.seems_urgent, types))
+
+    def send(self, message: pb.SendRequest, entry: Entry) -> pb.SendReply:
         if message.number:
             raise UsageError("number is for SendStream: leave it out, or use that")
         once = message.idempotency_key if message.HasField("idempotency_key") else None
-        found: dict[str, Any] = self._taker.take_rows(
-            self._rows(message), once, who, time.monotonic()
-        )
+        rows, arrived = self._rows(message), time.monotonic()
+        with self._taker.carried(rows, entry.trace):
+            found: dict[str, Any] = self._taker.take_rows(rows, once, entry.who, arrived)
         return pb.SendReply(**found)
 
-    def take(self, messages: Sequence[pb.SendRequest]) -> pb.Acknowledgement:
+    def take(self, messages: Sequence[pb.SendRequest], trace: str) -> pb.Acknowledgement:
         """Returns when all of them is durable but what it tells as refused."""
         found = pb.Acknowledgement(number=messages[-1].number)
         packed = []
         for message in messages:
             try:
-                packed.append(self._packed(message))
+                packed.append(self._packed(message, trace))
             except (UsageError, Problem) as error:
                 _refuse(found, message.number, range(len(message.events)), error)
-        positions: dict[int, int] = {}
         try:
-            self._append(packed, found, positions)
+            reached = self._append_all(packed, found)
+        except (HoldfastError, Problem) as error:
+            _end(packed, found, str(error))
+            raise
+        _end(packed, found)
+        found.receipt = receipt_text(Receipt(reached.positions))
+        return found
+
+    def _append_all(self, packed: Sequence[_Packed], found: pb.Acknowledgement) -> Reached:
+        reached = Reached()
+        try:
+            self._append(packed, found, reached)
         except UsageError:
             # One of them is wrong in itself. A repeat is a no-op: now one by one.
             for each in packed:
                 try:
-                    self._append([each], found, positions)
+                    self._append([each], found, reached)
                 except UsageError as error:
                     _refuse(found, each.number, range(len(each.rows)), error)
-        found.receipt = receipt_text(Receipt(tuple(sorted(positions.items()))))
-        return found
+        return reached
 
     def _append(
-        self, packed: Sequence[_Packed], found: pb.Acknowledgement, positions: dict[int, int]
+        self, packed: Sequence[_Packed], found: pb.Acknowledgement, reached: Reached
     ) -> None:
         rows = [row for each in packed for row in each.rows]
         if not rows:
@@ -90,17 +108,17 @@ class Intake:
                 _refuse(found, number, own, error)
         found.events += len(rows) - refused
         found.repeats += outcome.repeats
-        for partition, following in outcome.positions.items():
-            positions[partition] = max(following, positions.get(partition, 0))
+        for partition, following in outcome.reached.positions:
+            reached.add(partition, following)
 
-    def _packed(self, message: pb.SendRequest) -> _Packed:
+    def _packed(self, message: pb.SendRequest, trace: str) -> _Packed:
         if message.HasField("idempotency_key"):
             raise UsageError("idempotency_key is for Send: number the events of a stream")
         rows = self._rows(message)
         for row in rows:
             if row.source is None:
                 raise UsageError("an event without a source: number the events of a stream")
-        return _Packed(message.number, self._taker.packed(rows))
+        return _Packed(message.number, *self._taker.carry_packed(rows, trace))
 
     def _rows(self, message: pb.SendRequest) -> list[Sent]:
         self._taker.check_count(len(message.events))
@@ -110,9 +128,11 @@ class Intake:
         if message.HasField("source"):
             seq = message.first_seq
             for row in rows:
-                if row.source is None and row.seq is None:
-                    row.source, row.seq = message.source, seq
-                    seq += 1
+                if row.source is not None:
+                    continue
+                row.source = message.source
+                if row.seq is None:
+                    row.seq, seq = seq, seq + 1
         check_sources(rows)
         return rows
 
@@ -128,7 +148,15 @@ def _row(event: pb.Event) -> Sent:
         event.seq if has("seq") else None,
         event.previous if has("previous") else None,
         event.event_time if has("event_time") else None,
+        event.traceparent if has("traceparent") else None,
     )
+
+
+def _end(packed: Sequence[_Packed], found: pb.Acknowledgement, error: str = "") -> None:
+    """Their spans: what is refused says why, the others what is wrong with all of them."""
+    refused = {each.number: each.detail for each in found.refused}
+    for each in packed:
+        each.carried.end(refused.get(each.number, error))
 
 
 def _refuse(

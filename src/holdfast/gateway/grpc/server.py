@@ -22,7 +22,6 @@ from holdfast.gateway.grpc.streams import Streams
 from holdfast.gateway.grpc.verbs import Verbs
 from holdfast.gateway.problems import Problem
 from holdfast.gateway.reading import Reader
-from holdfast.gateway.sending import Taker
 from holdfast.gateway.settings import Bounds, Settings
 from holdfast.gateway.tokens import Role
 from holdfast.runtime.untyped import UntypedLive
@@ -41,7 +40,7 @@ class GrpcServer:
         self._settings = settings
         self._door = Door(gateway.tokens)
         self._health = Health(live, gateway.crews)
-        intake = Intake(live, Taker(live, bounds), bounds.send_seconds)
+        intake = Intake(live, gateway.taker, bounds.send_seconds)
         reader = Reader(live, settings)
         self._verbs = Verbs(live, gateway.crews, bounds, reader, intake)
         self._streams = Streams(intake, Feeds(live), gateway.hub, gateway.crews, bounds)
@@ -85,7 +84,7 @@ class GrpcServer:
     def _unary(self, serve: Behaviour, role: Role) -> Behaviour:
         async def behaviour(request: object, context: Any) -> object:
             entry = self._door.enter(context.invocation_metadata(), role)
-            return await serve(request, entry.who)
+            return await serve(request, entry)
 
         return _refusing(behaviour)
 

@@ -56,7 +56,9 @@ class Streams:
         try:
             while messages := await window.take():
                 entry.check()
-                acknowledgement = await self._crews.sends.run(self._intake.take, messages)
+                acknowledgement = await self._crews.sends.run(
+                    self._intake.take, messages, entry.trace
+                )
                 await self._write(context, acknowledgement)
         finally:
             self._windows.discard(window)

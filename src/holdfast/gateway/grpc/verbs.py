@@ -10,6 +10,7 @@ from holdfast.gateway.endpoints import PAGE
 from holdfast.gateway.grpc import answers
 from holdfast.gateway.grpc import holdfast_pb2 as pb
 from holdfast.gateway.grpc.answers import Row
+from holdfast.gateway.grpc.door import Entry
 from holdfast.gateway.grpc.intake import Intake
 from holdfast.gateway.grpc.values import read_values, write_values
 from holdfast.gateway.posts import redriven
@@ -37,19 +38,21 @@ class Verbs:
         self._intake = intake
         self._asker = Asker(live, bounds)
 
-    async def send(self, request: pb.SendRequest, who: str) -> pb.SendReply:
-        return await self._crews.sends.run(self._intake.send, request, who)
+    async def send(self, request: pb.SendRequest, entry: Entry) -> pb.SendReply:
+        urgent = self._intake.is_urgent(request)
+        crew = self._crews.urgent if urgent else self._crews.sends
+        return await crew.run(self._intake.send, request, entry)
 
-    async def ask(self, request: pb.AskRequest, who: str) -> pb.Values:
+    async def ask(self, request: pb.AskRequest, entry: Entry) -> pb.Values:
         question = Question(
             request.agent, request.key, request.event.type, read_values(request.event)
         )
         if request.HasField("timeout_seconds"):
             question.timeout = request.timeout_seconds
-        reply = await self._crews.asks.run(self._asker.ask_question, question)
+        reply = await self._crews.asks.run(self._asker.ask_question, question, entry.trace)
         return write_values(str(reply["type"]), reply["data"], request.form)
 
-    async def get_state(self, request: pb.GetStateRequest, who: str) -> pb.State:
+    async def get_state(self, request: pb.GetStateRequest, entry: Entry) -> pb.State:
         after = _given(request, "after")
         at = _given(request, "at")
         timeout, most = AFTER_SECONDS, self._bounds.ask_seconds_max
@@ -61,7 +64,7 @@ class Verbs:
         found = await crew.run(self._reader.state, request.agent, request.key, after, timeout, at)
         return answers.state(state_values(found), request.form)
 
-    async def list_states(self, request: pb.ListStatesRequest, who: str) -> pb.StatePage:
+    async def list_states(self, request: pb.ListStatesRequest, entry: Entry) -> pb.StatePage:
         def look() -> pb.StatePage:
             values: Row = self._reader.agents(request.agent, request.first, most)
             states = [answers.state(row, request.form) for row in answers.rows(values, "agents")]
@@ -70,7 +73,7 @@ class Verbs:
         most = self._most(request)
         return await self._crews.slow.run(look)
 
-    async def get_history(self, request: pb.GetHistoryRequest, who: str) -> pb.History:
+    async def get_history(self, request: pb.GetHistoryRequest, entry: Entry) -> pb.History:
         def look() -> pb.History:
             values = self._reader.history(request.agent, request.key, most)
             rows = answers.rows(values, "entries")
@@ -79,7 +82,7 @@ class Verbs:
         most = self._most(request)
         return await self._crews.slow.run(look)
 
-    async def get_timers(self, request: pb.GetTimersRequest, who: str) -> pb.Timers:
+    async def get_timers(self, request: pb.GetTimersRequest, entry: Entry) -> pb.Timers:
         def look() -> pb.Timers:
             values = self._reader.timers(request.agent, request.key)
             rows = answers.rows(values, "timers")
@@ -87,7 +90,9 @@ class Verbs:
 
         return await self._crews.reads.run(look)
 
-    async def get_dead_letters(self, request: pb.GetDeadLettersRequest, who: str) -> pb.DeadLetters:
+    async def get_dead_letters(
+        self, request: pb.GetDeadLettersRequest, entry: Entry
+    ) -> pb.DeadLetters:
         def look() -> pb.DeadLetters:
             values: Row = self._reader.dead_letters(most)
             letters = [
@@ -98,12 +103,12 @@ class Verbs:
         most = self._most(request)
         return await self._crews.slow.run(look)
 
-    async def get_positions(self, request: pb.GetPositionsRequest, who: str) -> pb.Positions:
+    async def get_positions(self, request: pb.GetPositionsRequest, entry: Entry) -> pb.Positions:
         values = await self._crews.reads.run(self._reader.partitions)
         rows = answers.rows(values, "partitions")
         return pb.Positions(partitions=[pb.Position(**row) for row in rows])
 
-    async def redrive(self, request: pb.RedriveRequest, who: str) -> pb.RedriveReply:
+    async def redrive(self, request: pb.RedriveRequest, entry: Entry) -> pb.RedriveReply:
         receipt = await self._crews.slow.run(redriven, self._live, request.id)
         return pb.RedriveReply(receipt=receipt)
 

@@ -11,18 +11,20 @@ from holdfast.runtime.routing import Router
 from holdfast.runtime.sending import make_parcel
 from holdfast.stepping.inputs import external_frame
 from holdfast.stepping.rows import raw_payload
+from holdfast.stepping.traces import trace_columns
 
 MQTT_KEYS_KNOWN_MAX = 1_000_000
 
 
 @dataclass
 class Piece:
-    """The rows of one source for one inbox."""
+    """The rows of one source for one inbox, or for the lane beside it."""
 
     partition: int
     source: str
     rows: list[Row]
     seqs: list[int]
+    urgent: bool = False
 
     def parcel(self) -> Parcel:
         seqs: range | Sequence[int] = self.seqs
@@ -35,17 +37,19 @@ class Piece:
             raw_payload([row.schema for row in self.rows], [row.packed for row in self.rows]),
             source=self.source,
             seqs=seqs,
+            urgent=[True] * len(self.rows) if self.urgent else (),
         )
+        frame.columns |= trace_columns([row.trace for row in self.rows], len(self.rows))
         return make_parcel(frame, self.source, seqs)
 
     def one_by_one(self) -> list[Piece]:
         pairs = zip(self.rows, self.seqs, strict=True)
-        return [Piece(self.partition, self.source, [row], [seq]) for row, seq in pairs]
+        return [Piece(self.partition, self.source, [row], [seq], self.urgent) for row, seq in pairs]
 
 
 @dataclass
 class _Round:
-    pieces: dict[tuple[int, str], Piece] = field(default_factory=dict)
+    pieces: dict[tuple[int, str, bool], Piece] = field(default_factory=dict)
     numbers: dict[str, set[int]] = field(default_factory=dict)
 
 
@@ -92,9 +96,11 @@ class Batcher:
                 return False
             known.add(seq)
         partition = self._partition_of(row.key)
-        piece = into.pieces.get((partition, source))
+        urgent = self._router.is_urgent(row.schema)
+        piece = into.pieces.get((partition, source, urgent))
         if piece is None:
-            piece = into.pieces[partition, source] = Piece(partition, source, [], [])
+            piece = Piece(partition, source, [], [], urgent)
+            into.pieces[partition, source, urgent] = piece
         piece.rows.append(row)
         piece.seqs.append(seq)
         return True
@@ -112,7 +118,7 @@ class Batcher:
         parts: dict[int, Piece] = {}
         for row, seq in zip(piece.rows, piece.seqs, strict=True):
             number = self._partition_of(row.key)
-            part = parts.setdefault(number, Piece(number, piece.source, [], []))
+            part = parts.setdefault(number, Piece(number, piece.source, [], [], piece.urgent))
             part.rows.append(row)
             part.seqs.append(seq)
         return list(parts.values())

@@ -116,7 +116,7 @@ class Commander:
         # Without expiry of messages, what the broker keeps would be handed out for ever.
         retain = rule.retain and (seconds is None or self._expires)
         topic = rule.topic.filled(issued.key, action.name)
-        return self._link.publish(topic, payload_of(issued, action), retain, seconds)
+        return self._link.publish(topic, payload_of(issued, action), retain, seconds, issued.trace)
 
     def _complain(self, trouble: HoldfastError) -> None:
         now = time.monotonic()

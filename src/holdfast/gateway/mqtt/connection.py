@@ -136,7 +136,9 @@ class Connection:
     def keep_alive(self) -> None:
         self._client.loop_misc()
 
-    def publish(self, topic: str, payload: bytes, retain: bool, seconds: int | None) -> Ticket:
+    def publish(
+        self, topic: str, payload: bytes, retain: bool, seconds: int | None, trace: str
+    ) -> Ticket:
         """For at most so many seconds, where the broker knows of such."""
         properties = None
         if self._broker.version_5:
@@ -144,6 +146,8 @@ class Connection:
             properties.ContentType = "application/json"
             if seconds is not None:
                 properties.MessageExpiryInterval = seconds
+            if trace:
+                properties.UserProperty = [("traceparent", trace)]
         if not self.is_ready:
             raise Unreachable(f"{self._broker.place}: not connected")
         # Not under our lock: paho calls us under its own.

@@ -19,10 +19,12 @@ from holdfast.gateway.mqtt.table import Classes, EventRule, Table
 from holdfast.model.fates import MADE_HERE
 from holdfast.model.keys import check_key, shortened
 from holdfast.model.schema import Schema
+from holdfast.model.tracing import NONE, read_context
 from holdfast.runtime.issued import name_of
+from holdfast.runtime.naming import Names, suggestion
 from holdfast.runtime.settling import Told, check_why
 from holdfast.runtime.sourcing.quick import Quick
-from holdfast.runtime.untyped import Names, suggestion
+from holdfast.runtime.stored import StoredSchemas
 
 ACK = "ack"  # the level of a topic
 REFRESH_SECONDS = 5.0  # how old the known classes may be when a message is refused because of them
@@ -40,6 +42,7 @@ class Row(NamedTuple):
     source: str | None  # None: the device does not number
     seq: int
     of: Published
+    trace: str = ""  # its context
 
 
 class Target(NamedTuple):
@@ -74,7 +77,7 @@ class Decoder:
     def _renew(self) -> None:
         self._renewed = time.monotonic()
         schemas = self._schemas = self._catalog.schemas()
-        self._names = Names(self._catalog.fleet, lambda: schemas)
+        self._names = Names(self._catalog.fleet, StoredSchemas(lambda: schemas))
         self._targets.clear()
         self._quicks: dict[tuple[str, ...], Quick] = {}
 
@@ -100,10 +103,11 @@ class Decoder:
         if seq is None and message.retained:
             return None  # the broker repeats it to a new subscription: it may have come before
         agent = target.rule.agent
+        trace = read_context(dict(message.user).get("traceparent")) if message.user else NONE
         if seq is None:
-            return Row(agent, target.key, schema, packed, None, 0, message)
+            return Row(agent, target.key, schema, packed, None, 0, message, trace)
         source = target.source if begun is None else _named(f"{target.source}/{begun}")
-        return Row(agent, target.key, schema, packed, source, _number(seq), message)
+        return Row(agent, target.key, schema, packed, source, _number(seq), message, trace)
 
     def _told(self, message: Published) -> Told | None:
         """`agents/KEY/ack`, where that is no event: a device speaks of its own actions only."""

@@ -91,11 +91,13 @@ class Link:
             self._acknowledged += came
         self._ring()
 
-    def publish(self, topic: str, payload: bytes, retain: bool, seconds: int | None) -> Ticket:
+    def publish(
+        self, topic: str, payload: bytes, retain: bool, seconds: int | None, trace: str = ""
+    ) -> Ticket:
         connection = self._connection
         if connection is None:
             raise Unreachable(f"{self._broker.place}: not connected")
-        return connection.publish(topic, payload, retain, seconds)
+        return connection.publish(topic, payload, retain, seconds, trace)
 
     @property
     def is_ready(self) -> bool:

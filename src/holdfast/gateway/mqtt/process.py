@@ -9,6 +9,7 @@ import threading
 
 from holdfast.engine.urls import open_engine
 from holdfast.gateway.mqtt.starting import run_bridge
+from holdfast.runtime import logs
 from holdfast.runtime.supervised import attend, serve, when_told_to_finish
 
 
@@ -18,7 +19,7 @@ def run(url: str, broker: str, table: str, fleet: str, pipe: str) -> int:
     stopping = threading.Event()
     when_told_to_finish(stopping.set)
     try:
-        run_bridge(engine, url, broker, table or None, None, stopping.is_set)
+        run_bridge(engine, url, broker, table or None, None, stopping.is_set, say=logs.say)
     finally:
         engine.close()
     return 0

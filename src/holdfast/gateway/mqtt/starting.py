@@ -49,6 +49,10 @@ def need_client() -> None:
         raise UsageError("MQTT needs a client: pip install 'holdfast[mqtt]'") from None
 
 
+def _line(fleet: str, broker: Broker, table: Table) -> str:
+    return f"{fleet} takes {', '.join(table.filters) or 'nothing'} from {broker.place}"
+
+
 def run_bridge(
     engine: Engine,
     url: str,
@@ -58,9 +62,9 @@ def run_bridge(
     stopping: Callable[[], bool],
     *,
     from_now: bool = False,
-    ready: Callable[[Broker, Table], None] = lambda broker, table: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Until told to stop; a line of what was done. `ready` is called when it is our turn."""
+    """Until told to stop; a line of what was done. What it takes is said once it is connected."""
     need_client()
     from holdfast.gateway.mqtt.bridge import Bridge  # its library is an extra
 
@@ -74,11 +78,14 @@ def run_bridge(
         if not keeping.acquire(stopping):
             return "another bridge was at work all the time"
         keeping.load()
-        ready(broker, table)
         bridge = Bridge(engine, broker, table, keeping, from_now=from_now, stopping=stopping)
         try:
+            told = False
             while not stopping():
                 bridge.tick()
+                if not told and bridge.link.is_ready:
+                    told = True
+                    say(_line(fleet, broker, table))
         finally:
             bridge.close()
         counts = bridge.counts

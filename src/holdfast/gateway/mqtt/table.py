@@ -17,8 +17,8 @@ from typing import NamedTuple, cast
 from holdfast.errors import UsageError
 from holdfast.gateway.mqtt.payloads import FORMATS, Format, check_format
 from holdfast.model.fates import MADE_HERE
+from holdfast.runtime.naming import suggestion
 from holdfast.runtime.sending import check_sendable
-from holdfast.runtime.untyped import suggestion
 
 PREFIX = "agents"
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")

@@ -232,6 +232,7 @@ def _fold(program: Program) -> list[str]:
     buffers = [f"out{k}" for k in range(len(program.outputs))]
     events = [f"E{k}" for k in range(len(program.events))]
     fixed = ["S", "undo", "images", "touched", "rows", "codes", "times", "hops", "at", "batch"]
+    fixed.append("versions")
     shared = ["ctl", "clk", "keys", "offsets", "rng", "queue", "scratch", "prefix"]
     lines = [
         f"def fold({', '.join([*fixed, *shared, *events, *buffers])}):",
@@ -269,6 +270,8 @@ def _fold(program: Program) -> list[str]:
         *lines,
         "        if taken:",
         "            S[i].updated = clk[0]",
+        "            if len(versions) > 0:",
+        "                versions[j] = S[i].version",
         "            if S[i].batch != batch:",
         "                images[ctl[1]] = undo[0]",
         "                touched[ctl[1]] = i",

@@ -2,7 +2,7 @@
 
 The module has one entry, which folds events from `ctl[0]` on until all are folded or one raises:
 
-    fold(S, undo, images, touched, rows, codes, times, hops, at, batch,
+    fold(S, undo, images, touched, rows, codes, times, hops, at, batch, versions,
          ctl, clk, keys, offsets, rng, queue, scratch, prefix, E0, E1, …, out0, out1, …)
 
     S        records of `state_descr()`, one per agent in memory. `flags` not 0: not for compiled
@@ -16,6 +16,7 @@ The module has one entry, which folds events from `ctl[0]` on until all are fold
     hops     i8, per event (or one for all)
     at       i8, per event: where it is in the columns of its class
     batch    the number of this batch; S[i].batch is the last one that changed the agent
+    versions i8, per event (or none): the version of its agent, set where one took it
     ctl      i8, CONTROLS of them:
              0 the event at hand             1 how many in images and touched
              2 outputs so far: the `order` of the next      3 serials used in this event

@@ -11,6 +11,7 @@ import heapq
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -19,13 +20,16 @@ from holdfast.errors import HoldfastError
 from holdfast.model.calls import CallFailed, CallOptions, digest_of, options_of
 from holdfast.model.event import Event
 from holdfast.model.fleet import FleetModel
+from holdfast.model.tracing import is_sampled
 from holdfast.runtime.calling.answers import Answers
 from holdfast.runtime.calling.lane import FunctionStatus, Lane, Work
 from holdfast.runtime.calling.port import LOST, Attempt, Executor, Outcome, shorten
 from holdfast.runtime.metering.samples import Histogram
 from holdfast.runtime.schemas import agree, states_in_use
+from holdfast.runtime.tracing.spans import Tracer, context_after, span_of_call
 from holdfast.stepping.commit import Call
 from holdfast.stepping.inputs import reply_frame
+from holdfast.stepping.traces import trace_columns
 
 CALLS_PER_LOOK = 64  # a page may have 64 MiB of arguments
 LOOK_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25)  # between looks that found nothing
@@ -42,8 +46,10 @@ class Caller:
         executors: Mapping[str, Executor],
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
+        tracer: Tracer | None = None,
     ) -> None:
         self._fleet = fleet
+        self._tracer = tracer
         self._wall = wall
         self._engine = engine
         self._executors = dict(executors)
@@ -303,12 +309,15 @@ class Caller:
             frame = reply_frame(
                 call.agent, call.key, call.id, call.function, digest, event, self._codebook
             )
+            work.error = event.error if isinstance(event, CallFailed) else ""
         except HoldfastError as error:  # an event that cannot be stored as it is
             text = f"{call.function} returned a {call.reply} that cannot be stored: {error}"
             failure = _failure(call, "wrong-reply", text, work.attempts)
             frame = reply_frame(
                 call.agent, call.key, call.id, call.function, digest, failure, self._codebook
             )
+            work.error = failure.error
+        frame.columns |= trace_columns(context_after(call), 1)
         self._answers.add(work, frame)
 
     def _deliver(self) -> bool:
@@ -316,7 +325,11 @@ class Caller:
         for work in answered:
             self._known.discard(work.call.id)
             work.lane.drop(work)
-            work.lane.answered_after.add(max(0.0, self._wall() - work.call.now))
+            now = self._wall()
+            work.lane.answered_after.add(max(0.0, now - work.call.now))
+            if self._tracer is not None and is_sampled(work.call.trace):
+                made = partial(span_of_call, work.call, work.attempts, work.error, now)
+                self._tracer.add(1, made)
         return bool(answered)
 
 

@@ -17,6 +17,7 @@ from holdfast.runtime.calling.processes import ProcessExecutor
 from holdfast.runtime.calling.status import publish, withdraw
 from holdfast.runtime.metering.reporting import of_caller
 from holdfast.runtime.metering.samples import Sample
+from holdfast.runtime.tracing.spans import Tracer
 
 WAIT_SECONDS_MAX = 0.5  # children are looked at this often, whatever they say
 PUBLISH_SECONDS = 0.5
@@ -25,12 +26,12 @@ PUBLISH_SECONDS = 0.5
 class Driver:
     """A caller with real children, and the waiting between its ticks."""
 
-    def __init__(self, fleet: FleetModel, engine: Engine, bell: int) -> None:
+    def __init__(self, fleet: FleetModel, engine: Engine, bell: int, tracer: Tracer | None) -> None:
         self._bell = bell
         processes, coroutines = ProcessExecutor(time.monotonic), CoroutineExecutor(time.monotonic)
         self._executors = (processes, coroutines)
         kinds: dict[str, Executor] = {"process": processes, "async": coroutines}
-        self._caller = Caller(fleet, engine, kinds, time.monotonic)
+        self._caller = Caller(fleet, engine, kinds, time.monotonic, tracer=tracer)
         self._root = engine.root if isinstance(engine, SqliteEngine) else None
         self._published: object = None
         self._publish_after = 0.0

@@ -28,6 +28,7 @@ class Work:
     call: Call
     lane: Lane
     attempts: int = 0
+    error: str = ""  # why its reply is a failure
 
     @property
     def pause_seconds(self) -> float:

@@ -15,6 +15,7 @@ from holdfast.runtime.metering.samples import Sample
 
 if TYPE_CHECKING:
     from holdfast.runtime.calling.driving import Driver
+    from holdfast.runtime.tracing.spans import Tracer
 
 _log = logging.getLogger("holdfast.caller")
 
@@ -22,8 +23,9 @@ _log = logging.getLogger("holdfast.caller")
 class CallerThread:
     """A caller beside the worker of `fleet.open`; its thread starts with the first call."""
 
-    def __init__(self, fleet: FleetModel, engine: Engine) -> None:
+    def __init__(self, fleet: FleetModel, engine: Engine, tracer: Tracer | None = None) -> None:
         self._fleet = fleet
+        self._tracer = tracer
         self._engine = engine
         self._bell = new_bell()
         self._thread: threading.Thread | None = None
@@ -48,7 +50,8 @@ class CallerThread:
         from holdfast.runtime.calling.driving import Driver  # most programs never call
 
         try:
-            driver = self._driver = Driver(self._fleet, self._engine, self._bell)
+            driver = Driver(self._fleet, self._engine, self._bell, self._tracer)
+            self._driver = driver
             try:
                 while not self._stopping:
                     driver.turn()

@@ -19,6 +19,7 @@ from holdfast.stepping.commit import Head, Issued, Journalled
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.issued import issued_in
+from holdfast.stepping.lane import TAKEN_NAME
 
 ROWS_PER_BATCH = 50_000
 BYTES_PER_BATCH = 16 * 1024 * 1024
@@ -202,8 +203,11 @@ class Journal:
             cast(list[object], frame.values(name)) for name in names
         ]
         rows = cast("list[tuple[int, bytes] | None]", events)
-        shown = [(None, None) if row is None else self._payloads.one(*row) for row in rows]
-        nothing: list[object] = [None] * run.count
+        urgent = {i: row for i, row in enumerate(rows) if row and timers[i] == TAKEN_NAME}
+        shown = [
+            (None, None) if row is None or i in urgent else self._payloads.one(*row)
+            for i, row in enumerate(rows)
+        ]
         self._first, self._at = run.first, max(self._at, run.first)
         self._positions = cast(list[int], positions)
         self._columns = {
@@ -216,11 +220,19 @@ class Journal:
             "agent": agents,
             "key": keys,
             "type": [name for name, _ in shown],
-            "source": nothing,
-            "seq": nothing,
+            "source": [None] * run.count,
+            "seq": [None] * run.count,
             "sender": [name or None for name in timers],
             "payload": [text for _, text in shown],
         }
+        for i, (number, encoded) in urgent.items():
+            self._show(i, StoredFrame(number, 1, cast(float, due[i]), encoded))
+
+    def _show(self, at: int, urgent: StoredFrame) -> None:
+        """An urgent event is journalled, and shown as what it was when it was sent."""
+        own = _inbox_columns(urgent, self._partition, self._payloads)
+        for name in ("event_time", "origin", "type", "source", "seq", "sender", "payload"):
+            self._columns[name][at] = own[name][0]
 
 
 def runs(

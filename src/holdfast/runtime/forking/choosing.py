@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.forking.recorded import Chosen
-from holdfast.runtime.untyped import suggestion
+from holdfast.runtime.naming import suggestion
 
 
 def chosen_of(text: str, fleet: FleetModel) -> Chosen | None:

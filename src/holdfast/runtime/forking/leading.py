@@ -13,7 +13,7 @@ from holdfast.runtime.forking.track import Gap
 from holdfast.runtime.reading import Plain, Untyped
 from holdfast.stepping.commit import Head
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import rows_of
+from holdfast.stepping.inputs import StoredFrame, rows_of
 from holdfast.stepping.rows import read_raw_payload
 from holdfast.stepping.script import read_firings
 
@@ -108,15 +108,24 @@ class Leads:
                     break
                 for i, each in enumerate(read_firings(journalled), journalled.first):
                     if first <= i < stop and (each.agent, each.key) == (agent, key):
+                        if each.taken is not None:
+                            page_found.append(self._urgent(each.position, each.taken))
+                            continue
                         plain = Plain("", {}) if each.event is None else self._plain(*each.event)
                         name = f"timer {each.name}" if each.event is not None else "expiry"
                         values = dict(plain.values)
-                        page_found.append(Lead(each.now, each.position, plain.name, name, values))
+                        page_found.append(Lead(each.now, each.position, each.origin, name, values))
             found = page_found + found
             stop = first
-        for lead in found:
-            lead.origin = "timer" if lead.event.startswith("timer") else "expiry"
         return found
+
+    def _urgent(self, position: int, taken: StoredFrame) -> Lead:
+        frame = Frame.decode(taken.frame)
+        origin = str(frame.constant("origin"))
+        plain = Plain(origin, {})
+        if "schema" in frame:
+            plain = self._plain(*read_raw_payload(frame)[0])
+        return Lead(taken.stamp, position, origin, plain.name, plain.values)
 
 
 def _position_after(view: View, now: float, end: int) -> int:

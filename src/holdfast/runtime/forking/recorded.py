@@ -18,11 +18,13 @@ from holdfast.model.schema import Schema
 from holdfast.runtime.replaying.history import History
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.inputs import Inputs, StoredFrame, read_inputs
+from holdfast.stepping.inputs import FLEET_WIDE, Inputs, StoredFrame, read_inputs
+from holdfast.stepping.lane import TAKEN_NAME
 from holdfast.stepping.script import Firing, read_firings
 
 EVENTS_AT_ONCE = 8_192
 LATE_SECONDS = 60.0  # a message that took longer than this to arrive is not recognised
+LATE_TIMER_SECONDS = 5.0  # a worker that rings a timer later than this did not just lose its place
 
 Chosen = Callable[[str, str], bool]  # agent, key: whether it is folded
 
@@ -106,7 +108,13 @@ class Recorded:
 
     def _read_journal(self, first: int) -> Iterator[Firing]:
         for journalled in self.history.journal(first):
-            yield from read_firings(journalled)[max(0, first - journalled.first) :]
+            for each in read_firings(journalled)[max(0, first - journalled.first) :]:
+                yield each if self._is_folded(each) else each.passed_by
+
+    def _is_folded(self, firing: Firing) -> bool:
+        if self.chosen is None or firing.agent == FLEET_WIDE:
+            return True
+        return self.chosen(firing.agent, firing.key)
 
     # The next things in the record.
 
@@ -122,6 +130,21 @@ class Recorded:
             if following is not None:
                 self.firings.append(following)
         return self.firings[0] if self.firings else None
+
+    def timers_until(self, row: int) -> float:
+        """Up to when timers fire in front of what comes next, the event at `row` or something
+        urgent, which fires none.
+
+        Of an event that was overtaken the stamp is long past: what is due since belongs behind it.
+        And what production had not fired when something urgent went first was only late.
+        """
+        piece, firing = self.piece(), self.firing()
+        until = math.inf if piece is None else piece.stamp
+        if firing is None or firing.name != TAKEN_NAME:
+            return until
+        if piece is not None and firing.position > piece.first + row:
+            return until
+        return min(until, firing.now) - LATE_TIMER_SECONDS
 
     def firings_at(self, position: int) -> list[Firing]:
         """All in front of a position; they stay."""

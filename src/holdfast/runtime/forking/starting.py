@@ -24,7 +24,7 @@ from holdfast.runtime.snapshots.beginnings import is_of, snapshots_of, start_of
 from holdfast.runtime.snapshots.restoring import StoredContents, manifest_of
 from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.commit import Head, Letter, Record
-from holdfast.stepping.script import read_firings
+from holdfast.stepping.script import Firing, read_firings
 
 
 class StartingPoint(NamedTuple):
@@ -105,7 +105,7 @@ def head_at(engine: Engine, number: int, at: float) -> Head:
         return view.frames(position, 1)[0].stamp
 
     def fired(firing: int) -> float:
-        return _firing_time(view, firing)
+        return _firing(view, firing).now
 
     def issued(action: int) -> float:
         page = view.actions(action, 1)[0]
@@ -113,6 +113,8 @@ def head_at(engine: Engine, number: int, at: float) -> Head:
 
     position = bisect_right(range(end.position), at, key=stamp)
     journalled = bisect_right(range(end.journal_next), at, key=fired)
+    if journalled < end.journal_next:  # what it overtook was folded later too
+        position = min(position, _firing(view, journalled).position)
     actions = bisect_right(range(end.actions_next), at, key=issued)
     letters = sum(letter.now <= at for letter, _ in view.letters())
     begun = History(engine, number).begin().head.now
@@ -124,9 +126,9 @@ def head_at(engine: Engine, number: int, at: float) -> Head:
     return Head(position, now, actions, letters + 1, journalled)
 
 
-def _firing_time(view: View, number: int) -> float:
+def _firing(view: View, number: int) -> Firing:
     page = view.journal(number, 1)[0]
-    return read_firings(page)[number - page.first].now
+    return read_firings(page)[number - page.first]
 
 
 def time_of(engine: Engine, partition: int | None, position: int) -> float:

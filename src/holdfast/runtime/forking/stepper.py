@@ -17,8 +17,10 @@ from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Fate, Head, Issued, Letter, Outgoing, Record
 from holdfast.stepping.fates import Fates
 from holdfast.stepping.grounding import TOLD_NAME
-from holdfast.stepping.inputs import Inputs
+from holdfast.stepping.inputs import Inputs, read_inputs
+from holdfast.stepping.lane import TAKEN_NAME
 from holdfast.stepping.outputs import dispatch, issue, request
+from holdfast.stepping.overtaking import overtake
 from holdfast.stepping.records import records_of
 from holdfast.stepping.script import Firing
 from holdfast.stepping.stepper import Stepper
@@ -116,6 +118,7 @@ class ForkStepper(Stepper):
             commits=before.commits,
             calls_next=before.calls_next + len(calls),
             ground_stop=self.ground,
+            urgent=fold.urgent,
         )
         self.sent_next = sent_next
         fold.fates.add(fold.noting.new())
@@ -169,6 +172,11 @@ class ForkStepper(Stepper):
             waiting = {(f.agent, f.key, f.name, f.due) for f in item.firings}
             for firing in item.firings:
                 fold.position = firing.position
+                if firing.taken is not None:
+                    if firing.taken.first in self._condemned:
+                        fold._condemned = CONDEMNED
+                    overtake(self, fold, read_inputs(firing.taken, self.codebook), fast=False)
+                    continue
                 # What is due at one moment fires in the order in which it is due.
                 self._fire_own(fold, math.nextafter(firing.due, -math.inf), waiting)
                 waiting.discard((firing.agent, firing.key, firing.name, firing.due))
@@ -196,6 +204,8 @@ class ForkStepper(Stepper):
     def _ring(self, fold: CarefulFold, firing: Firing, stamp: float) -> bool:
         """Fire what the journal says, if the candidate has the very same timer."""
         fold.now = max(fold.now, firing.now)
+        if firing.name == TAKEN_NAME:
+            return True  # of an agent that is not folded: only its time passes
         if firing.name == TOLD_NAME:
             return True  # whom this program tells of a ground stop is found at its command
         kind = self.kinds.get(firing.agent)

@@ -154,7 +154,9 @@ class Track:
         """When something happens next; infinite at the end."""
         due = self.stepper.agenda.next_due
         times = [self._time_of_next(), self.mailbox.next_arrival]
-        earliest = min(times if due is None else [*times, max(due, self._now)])
+        if due is not None and due <= self.recorded.timers_until(self._row):
+            times.append(max(due, self._now))
+        earliest = min(times)
         return earliest if earliest <= self.end else math.inf
 
     def abandon(self) -> None:
@@ -230,6 +232,7 @@ class Track:
 
     def _tick(self, script: list[Item], until: float, upcoming: set[TimerId]) -> None:
         """Our own timers up to now: nothing recorded comes before them any more."""
+        until = min(until, self.recorded.timers_until(self._row))
         due = self.stepper.agenda.next_due
         if script or (due is not None and due <= until and self._ticked < until):
             script.append(Tick(until, upcoming))

@@ -19,9 +19,11 @@ from holdfast.runtime.forking.states import NO_STATES, States, compare_states
 from holdfast.runtime.forking.stepper import ForkStepper
 from holdfast.runtime.forking.track import Gap, LetterName, Track
 from holdfast.runtime.forking.values import Values
+from holdfast.runtime.partition import CONDEMNED
 from holdfast.runtime.replaying.history import History
 from holdfast.runtime.schemas import codebook_of
 from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
+from holdfast.stepping.lane import in_lane
 
 GAPS_KEPT = 2_000
 ACTIONS_AT_ONCE = 256
@@ -114,10 +116,23 @@ class Workshop:
             if number in self._live and self._plan.compare:
                 self._committed += self.engine.view(number).records()
 
+    def _condemned(self, number: int, history: History) -> list[int]:
+        """Where events stand that had ended their worker. A commit of one in the lane moves no
+        position, and its letter tells which it was."""
+        letters = (letter for letter, _ in self.engine.view(number).letters())
+        urgent = (each.position for each in letters if each.error == CONDEMNED)
+        found = [position for position in urgent if in_lane(position)]
+        before = -1
+        for note in history.notes():
+            if note.condemned and note.position > before:
+                found.append(note.position - 1)
+            before = note.position
+        return found
+
     def _track(self, number: int, layout: Layout, begin: Begin) -> Track:
         history = History(self.engine, number)
         history.end = self._plan.ends[number]
-        condemned = [note.position - 1 for note in history.notes() if note.condemned]
+        condemned = self._condemned(number, history)
         head = begin.head
         recorded = Recorded(
             history,

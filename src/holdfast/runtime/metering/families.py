@@ -67,6 +67,8 @@ _OF_PROCESSES = (
     ("process_disk_bytes_total", "counter", "process, way", "Bytes read from and written to disk."),
     ("process_info", "gauge", "process, release, python", "Always 1: what it runs."),
     ("schema_generation", "gauge", "process", "How new the classes of its program are."),
+    ("spans_exported_total", "counter", "process", "Spans of traces that the receiver took."),
+    ("spans_dropped_total", "counter", "process", "Spans that were too many, or nobody took."),
 )
 _OF_THE_FLEET = (
     ("partitions", "gauge", "", "Partitions, apart from retired ones."),

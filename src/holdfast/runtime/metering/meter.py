@@ -75,6 +75,7 @@ class PartitionMeter:
     def committed(
         self,
         batch: Sequence[Inputs],
+        urgent: Sequence[Inputs],
         commit: Commit,
         now: Instant,
         fold_seconds: float,
@@ -83,7 +84,10 @@ class PartitionMeter:
         self._fold.add(fold_seconds)
         self._commit.add(commit_seconds)
         end = commit.head.position
-        self._sizes.add(end - commit.before.position)
+        overtook = commit.head.urgent - commit.before.urgent
+        self._sizes.add(end - commit.before.position + overtook)
+        for inputs in urgent[:overtook]:
+            self._to_action.add(max(0.0, now.wall - inputs.stamp))
         size, changed = len(commit.delta), len(commit.records)
         self._commit_bytes += size
         if commit.issued is not None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # whoever asks has what it asks for; nobody else needs the ot
     from holdfast.runtime.calling.caller import Caller
     from holdfast.runtime.snapshots.snapshotter import Snapshotter
     from holdfast.runtime.supervisor import Supervisor
+    from holdfast.runtime.tracing.exporting import Exporter
     from holdfast.runtime.worker import Worker
 
 
@@ -38,6 +39,12 @@ def of_caller(caller: Caller) -> Iterator[Sample]:
         yield gauge("holdfast_call_breaker_open", each.breaker == "open", **own)
     for function, seconds in caller.answered_after():
         yield seconds.sample("holdfast_call_seconds", function=function)
+
+
+def of_tracer(tracer: Exporter | None, process: str) -> Iterator[Sample]:
+    if tracer is not None:
+        yield gauge("holdfast_spans_exported_total", tracer.exported, process=process)
+        yield gauge("holdfast_spans_dropped_total", tracer.dropped, process=process)
 
 
 def of_snapshotter(snapshotter: Snapshotter) -> Iterator[Sample]:

@@ -30,7 +30,7 @@ from holdfast.runtime.replaying.values import Values, first_field, text_of
 from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Commit, Letter, Record
 from holdfast.stepping.frame import Frame
-from holdfast.stepping.script import read_firings
+from holdfast.stepping.script import Firing, read_firings
 
 Name = tuple[str, str]
 
@@ -152,17 +152,26 @@ class Comparison:
         for firing in self._replay.unfired:
             who = f"{firing.agent}/{firing.key}"
             what = f"timer {firing.name!r}" if firing.event else "its expiry"
-            event = self._values.text(*firing.event) if firing.event else "expiry"
+            timer = firing.event is not None and firing.taken is None
+            event = self._values.text(*firing.event) if firing.event and timer else firing.origin
             text = f"{what} fired, which is not set"
+            if firing.taken is not None:
+                text = "an urgent command, which is not done here"
             return self._difference(firing.position, who, event, text, firing.due, None)
         if commit.journalled is None:
             return None
         for was, now in zip(self._replay.fired, read_firings(commit.journalled), strict=True):
-            pair = [(f.due, f.event and self._values.named(*f.event)) for f in (was, now)]
+            pair = [(f.due, self._event_of(f)) for f in (was, now)]
             if pair[0] != pair[1]:
                 who, what = f"{was.agent}/{was.key}", f"timer {was.name!r} that fired"
                 return self._difference(was.position, who, was.origin, what, *pair)
         return None
+
+    def _event_of(self, firing: Firing) -> object:
+        """Of the urgent lane it is the frame: what was taken, not what was made."""
+        if firing.event is None or firing.taken is not None:
+            return firing.event
+        return self._values.named(*firing.event)
 
     def _issued(self, commit: Commit) -> Difference | None:
         note = self._replay.note

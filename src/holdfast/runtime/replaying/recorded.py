@@ -31,9 +31,9 @@ class Output(NamedTuple):
     row: bytes
 
 
-_ACTION = ("version", "index", "now", "undoes", "why")
+_ACTION = ("version", "index", "now", "undoes", "why", "trace")
 _ABSENT = {"undoes": "", "why": ""}  # a frame has these columns if one of its actions is an undo
-_MESSAGE = ("agent", "key", "hops", "event_time")
+_MESSAGE = ("agent", "key", "hops", "trace", "event_time")
 
 
 def actions_in(frame: bytes) -> list[Output]:

@@ -26,7 +26,7 @@ from holdfast.stepping.commit import (
     Record,
 )
 from holdfast.stepping.fates import Fates
-from holdfast.stepping.inputs import Inputs, StoredFrame
+from holdfast.stepping.inputs import FLEET_WIDE, Inputs, StoredFrame, read_inputs
 from holdfast.stepping.script import Firing, interleaved
 from holdfast.stepping.stepper import Stepper
 
@@ -121,8 +121,9 @@ class Replay:
         found: dict[Agent, Taken] = {}
         for each in interleaved(*self._taken):
             if isinstance(each, Firing):
-                event = each.event and self._codebook.reader_of(each.event[0]).row(each.event[1])
-                found.setdefault((each.agent, each.key), Taken(each.position, each.origin, event))
+                name, about = (each.agent, each.key), (each.position, each.origin)
+                if name not in found:
+                    found[name] = Taken(*about, self._event_of(each))
                 continue
             what = each.events if each.commands is None else each.commands
             for i, name in enumerate(zip(each.agents, each.keys, strict=True)):
@@ -222,7 +223,8 @@ class Replay:
 
     def _repeat(self, batch: list[Inputs], script: list[Firing], condemned: str = "") -> Commit:
         self._taken = batch, script
-        commit = self.stepper.repeat(batch, script, condemned)
+        own = [each if self._is_own(each) else each.passed_by for each in script]
+        commit = self.stepper.repeat(batch, own, condemned)
         self._letters.update({letter.id: letter for letter in commit.letters})
         self._redriven.update(commit.redriven)
         self._fates.add(commit.fates)
@@ -231,8 +233,15 @@ class Replay:
             self._calls.pop(id, None)
         return commit
 
+    def _event_of(self, firing: Firing) -> object:
+        if firing.taken is not None:
+            inputs = read_inputs(firing.taken, self._codebook)
+            return (inputs.commands or inputs.events)[0]
+        return firing.event and self._codebook.reader_of(firing.event[0]).row(firing.event[1])
+
     def _is_own(self, firing: Firing) -> bool:
-        return self._only in (None, (firing.agent, firing.key))
+        everybody = firing.taken is not None and firing.agent == FLEET_WIDE
+        return everybody or self._only in (None, (firing.agent, firing.key))
 
     def _stand_at(self, note: CommitNote) -> None:
         """Migrations and commits of other agents count, although nothing is folded for them."""

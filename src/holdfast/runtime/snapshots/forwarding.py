@@ -27,8 +27,8 @@ from holdfast.engine.contents import (
 )
 from holdfast.engine.inheritance import Dedupe
 from holdfast.engine.memory.capturing import planted_catalog
-from holdfast.engine.memory.partition import MemoryLedger
-from holdfast.engine.port import Parcel
+from holdfast.engine.memory.ledger import MemoryLedger
+from holdfast.engine.port import Limits, Parcel
 from holdfast.engine.stamping import Instant
 from holdfast.errors import SchemaError, UsageError
 from holdfast.model.fleet import FleetModel
@@ -42,8 +42,11 @@ from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.commit import Call, Fate, Head, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE, in_lane
+from holdfast.stepping.script import read_firings
 
 END = 2**62
+_NO_BOUND = Limits(sources_max=END, anonymous_sources_max=END)  # it was taken: it is not refused
 
 
 class Point(NamedTuple):
@@ -85,6 +88,7 @@ class Line:
     stamp: Instant | None = None
     goes_on: bool = False  # its log has later events
     frames: list[StoredFrame] = field(default_factory=list)  # from the snapshot's position on
+    urgent: list[StoredFrame] = field(default_factory=list)  # the same of the lane
     messages: list[Message] = field(default_factory=list)
     fold_until: int = END
     folded: Folded | None = None
@@ -152,7 +156,9 @@ class Forward:
         facts = source.facts
         stop = point.position if facts.number == point.partition else END
         line = Line(source, end=facts.next)
-        line.frames = list(source.frames())
+        waiting = list(source.frames())
+        line.frames = [frame for frame in waiting if not in_lane(frame.first)]
+        line.urgent = [frame for frame in waiting if in_lane(frame.first)]
         counts: dict[int, int] = {}
 
         def behind() -> Iterator[StoredFrame]:
@@ -165,8 +171,19 @@ class Forward:
             line.end = stored.first + stored.count
             line.stamp = Instant(stored.stamp, 0.0, "")
             self._note_messages(line, stored, counts)
+        latest = point.time if stop == END else (line.stamp or facts.stamp).wall
+        self._note_urgent(line, latest)
         line.fold_until = min(stop, max(self._log.folded(facts.incarnation), facts.head.position))
         return line
+
+    def _note_urgent(self, line: Line, latest: float) -> None:
+        """What overtook others since is in the journal, and may have waited at the snapshot."""
+        facts, known = line.source.facts, {each.first for each in line.urgent}
+        for journalled in self._log.journal(facts.incarnation, facts.head.journal_next):
+            for firing in read_firings(journalled):
+                taken = firing.taken
+                if taken is not None and taken.first not in known and taken.stamp <= latest:
+                    line.urgent.append(taken)
 
     def _note_messages(self, line: Line, stored: StoredFrame, counts: dict[int, int]) -> None:
         for row, sender in self._senders(stored):
@@ -262,7 +279,8 @@ class Forward:
         assert folded is not None
         left_out = {m.position for m in line.messages if not self._is_sent(m, line, lines)}
         waiting = [f for f in line.frames if f.first + f.count > folded.head.position]
-        frames = list(without(waiting, left_out))
+        lane = [f for f in line.urgent if f.first >= LANE + folded.head.urgent]
+        frames = [*without(waiting, left_out), *lane]
         outbox = [
             out
             for out in folded.outbox
@@ -276,6 +294,7 @@ class Forward:
                 stamp=line.stamp or facts.stamp,
                 sent_next=folded.sent_next,
                 marks=marks[line.number],
+                urgent=line.urgent[-1].first - LANE + 1 if line.urgent else facts.urgent,
             ),
             folded.records,
             folded.letters,
@@ -293,14 +312,15 @@ def _by_id(letters: Iterable[tuple[Letter, bool]]) -> dict[int, tuple[Letter, bo
 
 def _dedupe(line: Line) -> Dedupe:
     """What the inbox knew of its sources when it had taken all that is in it."""
-    ledger = MemoryLedger()
-    ledger.sources, ledger.chunks, ledger.last_by_key = line.source.dedupe()
-    for stored in line.frames:
-        if stored.first >= line.source.facts.next:
+    ledger = MemoryLedger(line.source.dedupe())
+    facts = line.source.facts
+    for stored in (*line.frames, *line.urgent):
+        behind = LANE + facts.urgent if in_lane(stored.first) else facts.next
+        if stored.first >= behind:
             frame = Frame.decode(stored.frame)
             source = cast("str | None", frame.constant("source"))
             if source is not None:
                 seqs = cast(list[int], list(frame.values("seq") or ()))
                 parcel = Parcel(frame=frame, encoded=b"", source=source, seqs=seqs)
-                admit(parcel, ledger, stored.stamp, END)
+                admit(parcel, ledger, stored.stamp, _NO_BOUND)
     return ledger.dedupe()

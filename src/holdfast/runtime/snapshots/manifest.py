@@ -54,6 +54,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
     deltas: list[ChunkRef] = []  # over the base, later ones over earlier ones
     frames: list[ChunkRef] = []
     outbox: list[ChunkRef] = []
+    urgent: int = 0
 
     def chunks(self) -> Iterator[ChunkRef]:
         for group in (self.base, self.deltas, self.frames, self.outbox):
@@ -71,6 +72,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
             (facts.stamp.wall, facts.stamp.uptime, facts.stamp.boot),
             dict(facts.sent_next),
             dict(facts.marks),
+            urgent=facts.urgent,
         )
 
     @property
@@ -86,6 +88,7 @@ class PartitionEntry(msgspec.Struct, frozen=True):
             Instant(*self.stamp),
             self.sent_next,
             self.marks,
+            self.urgent,
         )
 
 

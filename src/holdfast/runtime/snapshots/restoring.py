@@ -20,6 +20,7 @@ from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.frame import Frame
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 
 Frames = list[tuple[int, int, float, bytes]]
 Messages = list[tuple[int, int, int, bytes]]
@@ -71,16 +72,21 @@ class StoredPartition:
         return [out for ref in self._entry.outbox for out in self._chunks.get(ref, Messages)]
 
     def frames(self) -> Iterator[StoredFrame]:
-        at = self.facts.head.position
+        at, urgent = self.facts.head.position, LANE + self.facts.head.urgent
         for ref in self._entry.frames:
             for row in self._chunks.get(ref, Frames):
                 stored = StoredFrame(*row)
-                if not stored.first <= at < stored.first + stored.count:
+                if stored.first == urgent:
+                    urgent += 1
+                elif stored.first <= at < stored.first + stored.count:
+                    at = stored.first + stored.count
+                else:
                     raise self._damaged(f"events from {at} on are missing")
-                at = stored.first + stored.count
                 yield stored
         if at != self.facts.next:
             raise self._damaged(f"events from {at} to {self.facts.next} are missing")
+        if urgent != LANE + self.facts.urgent:
+            raise self._damaged(f"urgent events from {urgent - LANE} on are missing")
 
     def _damaged(self, reason: str) -> DamagedData:
         return DamagedData(

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.engine.admission import SourceRow
 from holdfast.engine.contents import PartitionContents
 from holdfast.engine.inheritance import Dedupe
+from holdfast.engine.sources import SourceRow
 from holdfast.model.keys import slot_of
 from holdfast.stepping.commit import Call, Fate, Letter, Record
 

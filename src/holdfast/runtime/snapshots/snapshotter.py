@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.engine.port import Engine
+from holdfast.engine.port import Engine, waiting_in
 from holdfast.errors import DiskFull, HoldfastError, TryAgain, Unreachable
 from holdfast.runtime.snapshots import retention
 from holdfast.runtime.snapshots.creating import Creation, Made, Memory
@@ -154,7 +154,7 @@ class Snapshotter:
         numbers = self._engine.catalog.layout.numbers
         views = [self._engine.view(number) for number in numbers]
         heads = [view.head() for view in views]
-        waiting = sum(v.inbox_next() - h.position for v, h in zip(views, heads, strict=True))
+        waiting = sum(waiting_in(v, h) for v, h in zip(views, heads, strict=True))
         return Seen(
             self._monotonic(),
             sum(head.position for head in heads),

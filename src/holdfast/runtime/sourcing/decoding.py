@@ -15,12 +15,12 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from holdfast.engine.port import Engine
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.keys import check_key, shortened
-from holdfast.model.schema import Schema
 from holdfast.runtime.columns import EVENT_TIME_END
+from holdfast.runtime.naming import Names
 from holdfast.runtime.sourcing.declaring import Declaration
 from holdfast.runtime.sourcing.quick import TYPE, Quick
 from holdfast.runtime.sourcing.records import Record, Rejected, Row, Rows, record_of
-from holdfast.runtime.untyped import Names
+from holdfast.runtime.stored import StoredSchemas
 
 KEYS_MAX = 1_000_000
 REFRESH_SECONDS = 5.0  # how old the known schemas may be when a record is refused because of them
@@ -39,7 +39,6 @@ class Decoder:
         self._declared = declared
         self._catalog = engine.catalog
         self._values = _values_of(declared)
-        self._loaded: tuple[float, dict[int, Schema]] | None = None
         self._quick: Quick | None = None
         self._keys: dict[str | bytes | None, str] = {}  # those that were checked
         self._renew()
@@ -90,17 +89,12 @@ class Decoder:
         return self._row(record)
 
     def _renew(self) -> None:
-        self._renewed = time.monotonic()
-        self._loaded = None
-        self._names = Names(self._catalog.fleet, self._schemas)
-
-    def _schemas(self) -> dict[int, Schema]:
         """Read once in a while only: with every record a producer may name an unknown class."""
-        if self._loaded is None or time.monotonic() - self._loaded[0] > REFRESH_SECONDS:
-            self._loaded = (time.monotonic(), self._catalog.schemas())
-            if self._declared.format == "json":  # so that both ways know the same
-                self._quick = Quick(self._loaded[1], self._declared.event)
-        return self._loaded[1]
+        self._renewed = time.monotonic()
+        schemas = self._catalog.schemas()
+        self._names = Names(self._catalog.fleet, StoredSchemas(lambda: schemas))
+        if self._declared.format == "json":  # so that both ways know the same
+            self._quick = Quick(schemas, self._declared.event)
 
     def _row(self, record: Record) -> Row:
         key = _key_of(record)

@@ -14,8 +14,8 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.model.schema import Schema
+from holdfast.runtime.naming import suggestion
 from holdfast.runtime.sourcing.declaring import Declaration
-from holdfast.runtime.untyped import suggestion
 
 
 def reader_of(file: str, message: str) -> Callable[[bytes], Mapping[str, object]]:

@@ -55,6 +55,7 @@ class Rerouter:
             source=source,
             seqs=seqs,
             event_times=own.event_times,
+            urgent=self._router.urgent(own.schemas),
         )
         return Piece(source, agent, share.partition, own, make_parcel(frame, source, seqs))
 

@@ -12,8 +12,8 @@ from holdfast.engine.urls import HIDDEN, hidden, parse
 from holdfast.errors import UsageError
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.launching import Helper
+from holdfast.runtime.naming import suggestion
 from holdfast.runtime.sourcing.declaring import Declaration, parse_sources
-from holdfast.runtime.untyped import suggestion
 
 MODULE = "holdfast.runtime.sourcing.process"
 

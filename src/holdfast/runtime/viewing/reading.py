@@ -17,6 +17,7 @@ from holdfast.runtime.sending import Receipt
 from holdfast.runtime.viewing.rowfile import Progress, RowFile
 from holdfast.runtime.viewing.running import STOPPED
 from holdfast.runtime.viewing.shelf import Shelf, names_in
+from holdfast.stepping.lane import in_lane, is_folded
 
 R = TypeVar("R", bound=Row)
 T = TypeVar("T")
@@ -210,8 +211,12 @@ class StoredView:
             view = self._engine.view(number)
             while True:
                 position, head = view.position_of(following), view.head()
-                if position is not None and head.position >= position:
-                    wanted["events", number] = (position, 0)
+                if position is not None and is_folded(head, position):
+                    # One of the urgent lane stands in the journal, wherever it was folded.
+                    place = (position, 0)
+                    if in_lane(position):
+                        place = (head.position, head.journal_next)
+                    wanted["events", number] = max(place, wanted.get(("events", number), place))
                     wanted["actions", number] = (head.actions_next, 0)
                     break
                 if time.monotonic() > deadline:

@@ -12,9 +12,11 @@ from holdfast.model.effects import Timer
 from holdfast.model.event import Event
 from holdfast.model.layout import NoLayout
 from holdfast.stepping.cell import Extras, Held
+from holdfast.stepping.compiled.following import Following
 from holdfast.stepping.compiled.kernels.jit import Unusual
 from holdfast.stepping.compiled.kind import Aside, CompiledKind
 from holdfast.stepping.compiled.reading import Events
+from holdfast.stepping.traces import contexts_of
 
 if TYPE_CHECKING:
     from holdfast.stepping.careful import CarefulFold
@@ -41,10 +43,11 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
     controls = kind.controls
     controls[0] = 0
     controls[6] = inputs.origin == "message"
+    following = Following(kind, inputs)
     while True:
         controls[2] = fold.stepper.order
         try:
-            _fold(kind, events)
+            _fold(kind, events, following.versions)
             break
         except Unusual:
             _undo_event(kind, events)
@@ -59,6 +62,7 @@ def run(kind: CompiledKind, fold: CarefulFold, inputs: Inputs) -> None:
         _fold_carefully(kind, fold, inputs, int(controls[0]), int(events.rows[controls[0]]))
         controls[0] += 1
     _keep_timers(kind)
+    following.note(fold, events)
     fold.position = inputs.first + len(inputs)
     kind.folded += len(inputs)
 
@@ -71,7 +75,7 @@ def _read(kind: CompiledKind, inputs: Inputs) -> Events | None:
         return None
 
 
-def _fold(kind: CompiledKind, events: Events) -> None:
+def _fold(kind: CompiledKind, events: Events, versions: np.ndarray) -> None:
     kind.fold(
         kind.table.rows,
         kind.undo,
@@ -83,6 +87,7 @@ def _fold(kind: CompiledKind, events: Events) -> None:
         events.hops,
         events.at,
         kind.batch,
+        versions,
         kind.controls,
         kind.clock,
         kind.table.blob,
@@ -131,7 +136,9 @@ def _fold_carefully(
         inputs.senders[at] if inputs.senders else None,
         inputs.hops[at] if inputs.hops else 0,
         -1,
+        contexts_of(inputs.part(at, at + 1)).get(0, ""),
     )
+    fold.origin = inputs.origin
     fold.deliver(kind.lend(row), held)
     kind.settle()
     fold.stepper.note_order()

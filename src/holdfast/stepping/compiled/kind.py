@@ -22,6 +22,7 @@ from holdfast.stepping.codebook import Codebook
 from holdfast.stepping.compiled import storing
 from holdfast.stepping.compiled.agenda import RowAgenda
 from holdfast.stepping.compiled.codec import Codec, DoesNotFit
+from holdfast.stepping.compiled.following import Contexts
 from holdfast.stepping.compiled.reading import Reader
 from holdfast.stepping.compiled.table import Table
 from holdfast.stepping.record import Record
@@ -78,6 +79,7 @@ class CompiledKind(Kind):
         texts = np.frombuffer("".join(program.texts).encode("utf-32-le"), np.uint32)
         self.scratch = np.zeros(_SCRATCH + len(texts), np.uint32)
         self.scratch[: len(texts)] = texts
+        self.contexts = Contexts()
         self.prefix = np.frombuffer(f"{fleet}\0{self.name}\0".encode(), np.uint8).copy()
 
     # Lending.
@@ -240,6 +242,7 @@ class CompiledKind(Kind):
 
     def _forget_outputs(self) -> None:
         self.controls[:] = 0
+        self.contexts.clear()
 
     def loaded(self) -> None:
         """Everything is there: what stands in rows is committed, and its timers wait."""

@@ -22,6 +22,7 @@ from holdfast.stepping.commit import Issued, Outgoing
 from holdfast.stepping.compiled.storing import arrays_from, names_of
 from holdfast.stepping.compiled.table import Table
 from holdfast.stepping.frame import Column, Frame, coded, const
+from holdfast.stepping.traces import trace_columns
 
 if TYPE_CHECKING:
     from holdfast.model.compiling.program import Output
@@ -65,7 +66,8 @@ def merged_actions(
             for record in kind.records_of_output(number) if output.way == "emit" else ():
                 action = cast(Action, kind.codec.event_of(output.cls, output.slots, record))
                 origin = _origin(kind, origins, record)
-                emitted = Emitted(origin, int(record["version"]), action, float(record["now"]))
+                version, trace = int(record["version"]), _trace(kind, record)
+                emitted = Emitted(origin, version, action, float(record["now"]), trace=trace)
                 found.append(((int(record["order"]), -1), emitted))
     return [emitted for _, emitted in sorted(found, key=lambda each: each[0])]
 
@@ -87,6 +89,7 @@ def merged_messages(
                     event,
                     int(record["hops"]),
                     float(record["now"]),
+                    _trace(kind, record),
                 )
                 found.append(((int(record["order"]), -1), sent))
     return [sent for _, sent in sorted(found, key=lambda each: each[0])]
@@ -110,13 +113,18 @@ def _origin(kind: CompiledKind, origins: dict[int, Origin], record: Any) -> Orig
     return origins[row]
 
 
+def _trace(kind: CompiledKind, record: Any) -> str:
+    place = int(record["row"]), int(record["version"]), int(record["order"])
+    return kind.contexts.of(kind, *place)
+
+
 def issue_merged(stepper: Stepper, first: int, now: float) -> Issued | None:
     own = stepper.context._effects.actions
     makers = [kind for kind in stepper.compiled if has_outputs(kind, "emit")]
     if len(makers) == 1 and not own:
         return _issue(Made(makers[0], "emit"), first, now)
     merged = merged_actions(makers, own, stepper.orders) if makers else own
-    return interpreted.issue(merged, first, now, stepper.codebook)
+    return interpreted.issue(merged, first, now, stepper.codebook, stepper.carries)
 
 
 def dispatch_merged(stepper: Stepper, sent_next: dict[int, int]) -> list[Outgoing]:
@@ -125,7 +133,9 @@ def dispatch_merged(stepper: Stepper, sent_next: dict[int, int]) -> list[Outgoin
     if len(makers) == 1 and not own:
         return _dispatch(Made(makers[0], "send"), stepper.layout, sent_next)
     merged = merged_messages(makers, own, stepper.orders) if makers else own
-    return interpreted.dispatch(merged, stepper.layout, sent_next, stepper.codebook)
+    return interpreted.dispatch(
+        merged, stepper.layout, sent_next, stepper.codebook, stepper.carries
+    )
 
 
 # As columns.
@@ -156,6 +166,13 @@ class Made:
         if not self._mixed:
             return np.ascontiguousarray(self._classes[0][1][name])
         return np.concatenate([r[name] for _, r in self._classes])[self._order]
+
+    def contexts(self) -> Sequence[str]:
+        """Of each; "" where none has any."""
+        if not self.kind.contexts:
+            return ""
+        columns = (self.column(name) for name in ("row", "version", "order"))
+        return self.kind.contexts.of_all(self.kind, *columns)
 
     def payload(self, members: Array | None = None) -> dict[str, Column]:
         """Of all, or of some, which are given by their places in ascending order."""
@@ -198,6 +215,7 @@ def _issue(made: Made, first: int, now: float) -> Issued:
             "index": integers_column(_indexes(row, version)),
             "now": _floats(made.column("now")),
             **made.payload(),
+            **trace_columns(made.contexts(), len(made)),
         },
     )
     return Issued(first, len(made), now, frame.encode())
@@ -224,6 +242,7 @@ def _dispatch(made: Made, layout: Layout, sent_next: dict[int, int]) -> list[Out
     partition = np.array(layout.partition_by_slot)[table.slots[to]]
     row, agent, hops, now = (made.column(name) for name in ("row", "to", "hops", "now"))
     agents = [cls.__name__ for cls in kind.program.destinations]
+    contexts = made.contexts()
     outgoing = []
     for destination in np.unique(partition).tolist():
         members = np.flatnonzero(partition == destination)
@@ -238,12 +257,17 @@ def _dispatch(made: Made, layout: Layout, sent_next: dict[int, int]) -> list[Out
                 "hops": integers_column(hops[members]),
                 "event_time": Column("f64", now[members].tobytes()),
                 **made.payload(members),
+                **trace_columns(_chosen(contexts, members), len(members)),
             },
         )
         first = sent_next.get(destination, 1)
         sent_next[destination] = first + len(members)
         outgoing.append(Outgoing(destination, first, len(members), frame.encode()))
     return outgoing
+
+
+def _chosen(contexts: Sequence[str], members: Array) -> Sequence[str]:
+    return [contexts[place] for place in members.tolist()] if contexts else ""
 
 
 def _coded(table: Sequence[Any], codes: Array) -> Column:

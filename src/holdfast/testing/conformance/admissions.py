@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.engine.admission import ANONYMOUS_SECONDS, CHUNK, WINDOW
+import pytest
+
+from holdfast.engine.admission import CHUNK, WINDOW
 from holdfast.engine.port import Limits
+from holdfast.engine.sources import ANONYMOUS_SECONDS, FORGOTTEN_SECONDS
 from holdfast.errors import OutOfOrder, TooManySources, TooOld
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
@@ -197,9 +200,9 @@ class AdmissionConformance(Workbench):
         assert append(engine, gap).new == 1
         assert inbox(engine) == ["a1", "a2", "a3"]
 
-    # The bound of sources.
+    # The bounds of sources.
 
-    @promise("a new source past it: TooManySources")
+    @promise("a new named source past it: TooManySources")
     def test_past_the_bound_a_new_source_is_refused_and_none_is_forgotten(self) -> None:
         self.needs("refuses_at_append")
         clock = HandClock()
@@ -207,35 +210,87 @@ class AdmissionConformance(Workbench):
         for source in ("a", "z", "ä"):
             append(engine, numbered(source, [1]))
         clock.pass_time(100 * ANONYMOUS_SECONDS)
-        assert isinstance(refusal(engine, numbered("one more", [1])), TooManySources)
-        assert isinstance(refusal(engine, numbered("~handle", [1])), TooManySources)
+        error = refusal(engine, numbered("one more", [1]))
+        assert isinstance(error, TooManySources)
+        assert "raise sources_max" in str(error)
         for source in ("a", "z", "ä"):
             assert append(engine, numbered(source, [1])).new == 0, f"{source} was forgotten"
             assert append(engine, numbered(source, [2])).new == 1
         assert append(engine, parcel(["no source needs no room"])).new == 1
 
+    @promise("of requests and handles without one")
+    def test_a_flood_of_anonymous_sources_refuses_no_named_one(self) -> None:
+        self.needs("refuses_at_append")
+        engine = self.engine(limits=Limits(sources_max=2, anonymous_sources_max=5))
+        for n in range(5):
+            assert append(engine, numbered(f"~{n}", [1])).new == 1
+        error = refusal(engine, numbered("~one more", [1]))
+        assert isinstance(error, TooManySources)
+        assert "raise anonymous_sources_max" in str(error)
+        for source in ("a", "b"):
+            assert append(engine, numbered(source, [1])).new == 1
+        assert append(engine, numbered("~0", [1])).new == 0, "a known one is known at the bound"
+
+    def test_a_flood_of_named_sources_refuses_no_anonymous_one(self) -> None:
+        self.needs("refuses_at_append")
+        engine = self.engine(limits=Limits(sources_max=2, anonymous_sources_max=3))
+        for source in ("a", "b"):
+            append(engine, numbered(source, [1]))
+        assert isinstance(refusal(engine, numbered("c", [1])), TooManySources)
+        for n in range(3):
+            assert append(engine, numbered(f"~{n}", [1])).new == 1
+        assert isinstance(refusal(engine, numbered("~3", [1])), TooManySources)
+
     def test_idle_anonymous_sources_make_room(self) -> None:
         self.needs("refuses_at_append")
         clock = HandClock()
-        engine = self.engine(limits=Limits(sources_max=3), clock=clock)
-        append(engine, numbered("named", [1]))
+        engine = self.engine(limits=Limits(anonymous_sources_max=2), clock=clock)
         append(engine, numbered("~idle", [1]))
         clock.pass_time(ANONYMOUS_SECONDS)
         append(engine, numbered("~busy", [1]))
         clock.pass_time(ANONYMOUS_SECONDS / 2)
-        assert append(engine, numbered("new", [1])).new == 1
-        assert append(engine, numbered("named", [1])).new == 0
+        assert append(engine, numbered("~new", [1])).new == 1
         assert append(engine, numbered("~busy", [1])).new == 0
-        assert isinstance(refusal(engine, numbered("another", [1])), TooManySources)
+        assert isinstance(refusal(engine, numbered("~another", [1])), TooManySources)
+
+    def test_a_forgotten_source_is_unknown_though_there_is_room(self) -> None:
+        """Or who has it in his files still, and who has not, would decide otherwise."""
+        self.needs("refuses_at_append")
+        clock = HandClock()
+        engine = self.engine(clock=clock)
+        for source in ("~a", "~b", "named"):
+            append(engine, numbered(source, [7]))
+        clock.pass_time(FORGOTTEN_SECONDS * 0.99)
+        assert append(engine, numbered("~c", [7])).new == 1
+        assert append(engine, numbered("~a", [7])).new == 0, "there was room"
+        clock.pass_time(FORGOTTEN_SECONDS * 0.02)
+        assert append(engine, numbered("~b", [7])).new == 1
+        assert append(engine, numbered("~b", [7])).new == 0
+        assert append(engine, numbered("named", [7])).new == 0
+        clock.pass_time(FORGOTTEN_SECONDS * 1.01)
+        assert append(engine, numbered("~a", [7])).new == 1
 
     def test_an_anonymous_source_in_use_is_not_idle(self) -> None:
         """Late numbers count as use, though they are below the highest."""
         self.needs("refuses_at_append")
         clock = HandClock()
-        engine = self.engine(limits=Limits(sources_max=1), clock=clock)
+        engine = self.engine(limits=Limits(anonymous_sources_max=1), clock=clock)
         append(engine, numbered("~handle", [100]))
         clock.pass_time(ANONYMOUS_SECONDS * 0.09)
         append(engine, numbered("~handle", [50]))
         clock.pass_time(ANONYMOUS_SECONDS * 0.95)
-        assert isinstance(refusal(engine, numbered("new", [1])), TooManySources)
+        assert isinstance(refusal(engine, numbered("~new", [1])), TooManySources)
         assert append(engine, numbered("~handle", [50])).new == 0
+
+    @pytest.mark.parametrize("seconds", [ANONYMOUS_SECONDS * 1.2, FORGOTTEN_SECONDS * 1.1])
+    def test_what_a_flood_left_makes_room_for_as_many(self, seconds: float) -> None:
+        """It goes a few at a time, and all of it goes."""
+        self.needs("refuses_at_append")
+        clock = HandClock()
+        engine = self.engine(limits=Limits(anonymous_sources_max=50), clock=clock)
+        for n in range(50):
+            append(engine, numbered(f"~{n}", [1]))
+        clock.pass_time(seconds)
+        for n in range(50):
+            assert append(engine, numbered(f"~again {n}", [1])).new == 1
+        assert isinstance(refusal(engine, numbered("~one more", [1])), TooManySources)

@@ -226,7 +226,7 @@ class AppendConformance(Workbench):
         assert append(engine, parcel([])) == Taken(4, 0, clock.wall)
 
     @promise(
-        "Where an append does not decide, `next` is known",
+        "Where an append does not decide, they are known",
         "For `Taken.next` the position that it stands for",
         "None while nobody can know",
     )

@@ -64,6 +64,7 @@ def call(number: int, key: str = "d-1", now: float = 5.0) -> Call:
         retries=2,
         backoff=1.0,
         now=now,
+        trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
 
 

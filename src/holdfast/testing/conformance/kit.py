@@ -32,6 +32,7 @@ from holdfast.testing.conformance.concurrency import ConcurrencyConformance
 from holdfast.testing.conformance.crashes import CrashConformance
 from holdfast.testing.conformance.fates import FateConformance
 from holdfast.testing.conformance.intakes import IntakeConformance
+from holdfast.testing.conformance.lanes import LaneConformance
 from holdfast.testing.conformance.notes import NoteConformance
 from holdfast.testing.conformance.rescales import RescaleConformance
 from holdfast.testing.conformance.stamps import StampConformance
@@ -45,6 +46,7 @@ class EngineConformance(
     AdmissionConformance,
     StampConformance,
     BoundConformance,
+    LaneConformance,
     CommitConformance,
     BlockConformance,
     NoteConformance,

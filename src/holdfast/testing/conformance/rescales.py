@@ -9,11 +9,13 @@ import pytest
 
 from holdfast.engine.admission import WINDOW
 from holdfast.engine.port import Engine, Limits, Mark
+from holdfast.engine.sources import ANONYMOUS_SECONDS
 from holdfast.errors import (
     Fenced,
     OutdatedCode,
     OutOfOrder,
     Rescaling,
+    TooManySources,
     TooOld,
     UsageError,
 )
@@ -84,6 +86,33 @@ class RescaleConformance(Workbench):
         with pytest.raises(UsageError, match="sources_max"):
             engine.rescale([owner.claim for owner in both], 3)
         assert engine.catalog.layout == Layout.even(2)
+
+    def test_anonymous_sources_of_all_count_by_their_own_bound(self) -> None:
+        """Idle ones are no hindrance: nobody resends under them. They go as far as they must."""
+        self.needs("rescales")
+        self.needs("refuses_at_append")
+        clock = HandClock()
+        limits = Limits(sources_max=1, anonymous_sources_max=3)
+        engine = self.engine(partitions=2, limits=limits, clock=clock)
+        for number in (0, 1):
+            append(engine, numbered("named", [1]), number)
+            for source in ("~a", "~b"):
+                append(engine, numbered(f"{source}{number}", [1]), number)
+        both = owners(engine)
+        close_and_fold(engine, both)
+        with pytest.raises(UsageError, match="anonymous_sources_max"):
+            engine.rescale([owner.claim for owner in both], 3)
+        for owner in both:
+            engine.open_intake(owner.claim)
+        clock.pass_time(ANONYMOUS_SECONDS * 1.2)
+        append(engine, numbered("~late", [1]))
+        layout = rescale(engine, both, 3)
+        for number in layout.numbers:
+            assert append(engine, numbered("named", [1]), number).new == 0
+            assert append(engine, numbered("~late", [1]), number).new == 0
+            assert append(engine, numbered("~a0", [1]), number).new == 1
+            assert append(engine, numbered("~a1", [1]), number).new == 1
+            assert isinstance(refusal(engine, numbered("~b0", [1]), number), TooManySources)
 
     # What must be so before.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from functools import partial
 
+from holdfast.engine.port import Engine
 from holdfast.model.keys import Layout
 from holdfast.model.schema import Field, Schema
 from holdfast.stepping.commit import Head, Issued, Journalled
@@ -25,6 +27,11 @@ from holdfast.testing.conformance.workbench import (
 
 def schema(name: str, *fields: str) -> Schema:
     return Schema("event", name, tuple(Field(f, "float", True) for f in fields))
+
+
+def _options(engine: Engine, ids: Mapping[str, int]) -> list[Mapping[str, object]]:
+    stored = engine.catalog.schemas()
+    return [stored[number].options for number in ids.values()]
 
 
 class ViewConformance(Workbench):
@@ -217,6 +224,20 @@ class ViewConformance(Workbench):
         assert again.catalog.register([newer, battery]) == again.catalog.register([])
         if self.capabilities.several_processes:
             assert engine.catalog.schemas() == stored
+
+    @promise("With `renew` the options of those that are known become what these say")
+    def test_options_are_renewed_on_demand(self) -> None:
+        engine = self.engine()
+        plain = schema("Halt", "when")
+        urgent = Schema(plain.kind, plain.name, plain.fields, {"priority": "urgent"})
+        ids = engine.catalog.register([plain])
+        assert engine.catalog.register([urgent]) == ids
+        assert _options(engine, ids) == [{}], "who does not ask for it changes nothing"
+        assert engine.catalog.register([urgent, schema("Go")], renew=True).items() > ids.items()
+        assert _options(engine, ids) == [{"priority": "urgent"}]
+        assert _options(self.again(engine), ids) == [{"priority": "urgent"}]
+        engine.catalog.register([plain], renew=True)
+        assert _options(engine, ids) == [{}]
 
     def test_schemas_registered_at_once_get_different_ids(self) -> None:
         engine = self.engine()

@@ -35,6 +35,7 @@ from holdfast.stepping.blocks import Block, newest_of
 from holdfast.stepping.commit import Commit, Head, Record
 from holdfast.stepping.frame import Column, Frame, const, integers, rows
 from holdfast.stepping.inputs import StoredFrame, numbers
+from holdfast.stepping.lane import urgent_columns
 from holdfast.stepping.records import delta_frame
 from holdfast.stepping.rows import raw_payload, read_raw_payload
 
@@ -186,6 +187,7 @@ def parcel(
     external: bool = True,
     keys: Sequence[str] | None = None,
     previous: Sequence[int] | None = None,
+    urgent: Sequence[bool] = (),
 ) -> Parcel:
     """Events that carry `tags`, as a producer would hand them to an engine."""
     columns: dict[str, Column] = {
@@ -193,6 +195,7 @@ def parcel(
         "agent": const("Drone"),
         "key": rows(list(keys or tags)),
         **raw_payload([SCHEMA] * len(tags), [_pack([tag]) for tag in tags]),
+        **urgent_columns(urgent),
     }
     if source is not None:
         columns |= {"source": const(source), "seq": numbers(seqs)}

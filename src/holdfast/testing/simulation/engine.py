@@ -25,6 +25,7 @@ from holdfast.engine.port import (
     Revoked,
     Taken,
 )
+from holdfast.engine.registering import to_write
 from holdfast.engine.stamping import Clock
 from holdfast.errors import Busy, DiskFull, Fenced, NotYet
 from holdfast.model.keys import Layout
@@ -77,11 +78,11 @@ class SimulatedCatalog:
     def schemas(self) -> dict[int, Schema]:
         return self._store.image.catalog.schemas()
 
-    def register(self, schemas: Sequence[Schema]) -> dict[str, int]:
-        known = {s.fingerprint: i for i, s in self.schemas().items()}
-        if all(schema.fingerprint in known for schema in schemas):
-            return known
-        return cast("dict[str, int]", self._engine.perform("register", tuple(schemas)))
+    def register(self, schemas: Sequence[Schema], *, renew: bool = False) -> dict[str, int]:
+        stored = self.schemas()
+        if not to_write(schemas, stored, renew):
+            return {s.fingerprint: i for i, s in stored.items()}
+        return cast("dict[str, int]", self._engine.perform("register", tuple(schemas), renew))
 
 
 class SimulatedEngine(OneMachine):
@@ -229,7 +230,7 @@ class SimulatedEngine(OneMachine):
                 f"{head.actions_next - before.actions_next} actions, "
                 f"{sum(out.count for out in commit.outgoing)} messages, "
                 f"{len(commit.calls)} calls, "
-                f"{head.journal_next - before.journal_next} timers",
+                f"{head.journal_next - before.journal_next} timers and urgent events",
                 claim.partition,
                 data=commit.delta,
             )

@@ -42,6 +42,8 @@ class PartitionLog:
     calls: list[Call] = field(default_factory=list)  # open ones it was born with
     first: int = 0  # position of its first event
     frames: list[StoredFrame] = field(default_factory=list)
+    lane: list[StoredFrame] = field(default_factory=list)  # of urgent events, one each
+    came: list[float] = field(default_factory=list)  # when those of the lane were durable
     commits: list[Accepted] = field(default_factory=list)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from holdfast.model.keys import slot_of
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.decoding import Input, Release, inputs_of
 from holdfast.testing.simulation.evidence import Evidence, PartitionLog
 
@@ -15,6 +17,7 @@ class Partition:
     generation: int
     log: PartitionLog
     inputs: list[Input]
+    lane: list[Input]  # urgent ones; their numbers are from LANE on
 
     @cached_property
     def number(self) -> int:
@@ -28,7 +31,14 @@ class Partition:
     def owns(self, key: str) -> bool:
         return slot_of(key) in self.log.slots
 
+    @cached_property
+    def every(self) -> list[Input]:
+        """Whatever came, wherever it stands."""
+        return [*self.inputs, *self.lane]
+
     def input_at(self, position: int) -> Input | None:
+        if position >= LANE:
+            return self.lane[position - LANE] if position - LANE < len(self.lane) else None
         inside = self.log.first <= position < self.end
         return self.inputs[position - self.log.first] if inside else None
 
@@ -44,7 +54,7 @@ class History:
         ]
         self.generations = [
             [
-                Partition(generation, log, [i for frame in log.frames for i in inputs_of(frame)])
+                Partition(generation, log, _inputs_in(log.frames), _inputs_in(log.lane))
                 for log in logs
             ]
             for generation, logs in enumerate(evidence.generations)
@@ -70,3 +80,7 @@ class History:
             if each.owns(key):
                 return each.number
         return None
+
+
+def _inputs_in(frames: list[StoredFrame]) -> list[Input]:
+    return [one for frame in frames for one in inputs_of(frame)]

@@ -112,6 +112,7 @@ class PlainCall(NamedTuple):
     retries: int
     backoff: float
     now: float
+    trace: str = ""
 
     @property
     def digest(self) -> str:

@@ -15,6 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.model.effects import LogLine
 from holdfast.model.event import Event
 from holdfast.model.fates import ActionExpired, GroundStop, GroundStopLifted
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.decoding import Input, Release, Unreadable
 from holdfast.testing.simulation.plainagent import PlainAgent, Waiting, as_read_by, handler_for
 from holdfast.testing.simulation.plaincontext import (
@@ -93,6 +94,7 @@ class Reference:
         self.fleet = fleet
         self.now = now
         self.position = 0
+        self.urgent = 0  # so many of the lane are folded
         self.release: Release
         self.agents: dict[Name, PlainAgent] = {}
         self.letters: dict[int, PlainLetter] = {}  # those that wait
@@ -171,6 +173,12 @@ class Reference:
                 waiting = Waiting(event, one.position, one.event_time, one.sender, one.hops, ask)
                 self._deliver(agent, waiting)
         self.position = one.position + 1
+
+    def overtake(self, one: Input) -> None:
+        """An event of the lane: it is folded now, and the inbox goes on where it was."""
+        position = self.position
+        self.take(one)
+        self.position, self.urgent = position, one.position - LANE + 1
 
     def _is_answered(self, agent: PlainAgent, said: tuple[str, str, str], event: Event) -> bool:
         """A reply is taken while its call is open, which it then is no more."""
@@ -324,7 +332,6 @@ class Reference:
                 self._offer_again(agent)
         elif command[0] == "redrive":
             self._redrive(agent, int(str(command[1])))
-
         elif command[0] in KINDS:
             self._settle(agent, command)
 

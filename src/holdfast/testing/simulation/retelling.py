@@ -1,7 +1,8 @@
 """Retelling: the reference folds every partition along its commits, generation by generation.
 
 What each commit stored is compared on the way, so the first wrong one is named. The order of inputs
-is the evidence's: positions of the inbox, with what the journal has in front of them. Which release
+is the evidence's: positions of the inbox, with what the journal has in front of them, also of the
+urgent lane. Which release
 folds an input is told by the commit that covers it.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from holdfast.errors import HoldfastError
 from holdfast.model.event import Event
 from holdfast.stepping.commit import Commit
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.contract.folding import Comparison
+from holdfast.testing.simulation.contract.overtaking import Overtaking, is_overtaking
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.contract.timing import Firing, Timing
 from holdfast.testing.simulation.decoding import Fired, Unreadable, extras_of, fired_of
@@ -22,6 +25,7 @@ from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
 from holdfast.testing.simulation.plainagent import PlainAgent
 from holdfast.testing.simulation.plaincontext import Message, PlainCall
+from holdfast.testing.simulation.plainfates import TOLD
 from holdfast.testing.simulation.reference import Name, PlainLetter, Reference
 
 CONDEMNED = "it ended its worker again and again, also when it was folded alone"
@@ -73,6 +77,7 @@ class _Teller:
         self._story = story
         self._committed = float("-inf")  # when the last commit was
         self._comparison = Comparison(history, partition, report)
+        self._overtaking = Overtaking(partition, report)
         self.timing = Timing(history, partition, report)
         self.reference = Reference(history.fleet, partition.log.born.now)
         self.reference.position = partition.log.first
@@ -157,8 +162,12 @@ class _Teller:
                 text = f"a timer at {fired.position} in a commit of {reference.position} to {end}"
                 self._found(Promise.TIMERS, text, accepted.at)
             self._take_inputs(min(fired.position, end))
-            self.timing.fire(reference, self._firing(fired, commit))
+            if is_overtaking(fired):
+                self._overtaking.take(reference, fired, accepted)
+            else:
+                self.timing.fire(reference, self._firing(fired, commit))
         self._take_inputs(end)
+        self._overtaking.reached(reference, accepted)
         reference.condemned = None
         self._committed = accepted.at
         outputs = reference.take_outputs()
@@ -174,6 +183,8 @@ class _Teller:
     def _firing(self, fired: Fired, commit: Commit) -> Firing:
         """Whoever makes a commit knew the one before, and read the inbox after it."""
         ahead = self._partition.input_at(fired.position)
+        if fired.name == TOLD:
+            ahead = self._partition.input_at(LANE + self.reference.urgent) or ahead  # the command
         if ahead is None:
             return Firing(fired, commit, None, waited=False)
         came = self._history.acknowledged.get((ahead.source, ahead.seq), float("inf"))
@@ -190,7 +201,10 @@ class _Teller:
 
     def _condemns(self, accepted: Accepted) -> bool:
         """Whether this commit gives up an event, and that event has killed often enough for it."""
-        at = self._partition.number, accepted.commit.before.position
+        before, fired = accepted.commit.before, fired_of(accepted.commit)
+        urgent = any(is_overtaking(each) or each.name == TOLD for each in fired)
+        place = LANE + before.urgent if urgent else before.position
+        at = self._partition.number, place
         if at not in self._history.evidence.condemned or not _takes_one(accepted.commit):
             return False
         return any(x.error == CONDEMNED for x in accepted.commit.letters) or any(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from holdfast.engine.port import waiting_in
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.calling.lane import PAUSE_SECONDS_MAX
 from holdfast.testing.simulation.clients import Client
@@ -135,9 +136,10 @@ def _quiet_at(machine: Machine) -> object:
     image = machine.store.image
     views = {n: image.view(n) for n in machine.layout.numbers}
     for view in views.values():
-        if view.inbox_next() != view.head().position or view.calls(0, 1):
+        if waiting_in(view, view.head()) or view.calls(0, 1):
             return None
         for destination, following in view.sent_next().items():
             if views[destination].marks().get(view.incarnation(), 0) != following - 1:
                 return None
-    return [view.head().position for view in views.values()]
+    heads = [view.head() for view in views.values()]
+    return [(head.position, head.urgent) for head in heads]

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from holdfast.engine.deaths import Deaths
-from holdfast.engine.memory import MemoryEngine
+from holdfast.engine.memory import MemoryEngine, MemoryPartition
 from holdfast.engine.port import Claim, Granted, Limits, Parcel, Taken
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.errors import HoldfastError
 from holdfast.model.schema import Schema
 from holdfast.runtime.partition import CONDEMNED_ATTEMPTS
 from holdfast.stepping.commit import Commit
-from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 from holdfast.testing.simulation.faults import Fault, Faults
 from holdfast.testing.simulation.universe import Universe
@@ -62,8 +62,7 @@ class Store:
     def _begin(self) -> None:
         fleet, partitions, limits = self._made
         self.image = MemoryEngine(fleet, partitions, limits, clock=lambda: self._instant)
-        self.accepted: dict[int, list[Accepted]] = {}
-        self.frames: dict[int, list[StoredFrame]] = {}  # also what retention has forgotten
+        self.logs: dict[int, PartitionLog] = {}  # also with what retention has forgotten
         self.folding: dict[int, int | None] = {}  # where user code runs: outlives processes only
         self._deaths: dict[int, Deaths] = {}
         self.generations: list[list[PartitionLog]] = []
@@ -77,21 +76,15 @@ class Store:
         for number, slots in self.image.catalog.layout.slots_by_number.items():
             part = self.image._partitions[number]
             part.born = f"incarnation {number}"
-            frames = self.frames[number] = []
-            commits = self.accepted[number] = []
-            inherited = list(part.settled().values())
-            logs.append(
-                PartitionLog(
-                    number,
-                    slots,
-                    part.born,
-                    inherited,
-                    born=part.committed,
-                    calls=list(part.opened.values()),
-                    frames=frames,
-                    commits=commits,
-                )
+            log = self.logs[number] = PartitionLog(
+                number,
+                slots,
+                part.born,
+                inherited=list(part.settled().values()),
+                born=part.committed,
+                calls=list(part.opened.values()),
             )
+            logs.append(log)
         self.generations.append(logs)
 
     # Writing.
@@ -124,9 +117,13 @@ class Store:
         self, operation: Operation, partition: int, parcels: Sequence[Parcel]
     ) -> list[Taken | Exception]:
         self._check_sent(operation, partition, parcels)
-        before = self.image.view(partition).inbox_next()
+        view, log = self.image.view(partition), self.logs[partition]
+        before, urgent = view.inbox_next(), LANE + view.urgent_next()
         results = self.image.append(partition, parcels)
-        self.frames[partition] += self.image.view(partition).frames(before, EVERYTHING)
+        log.frames += view.frames(before, EVERYTHING)
+        overtaking = view.frames(urgent, EVERYTHING)
+        log.lane += overtaking
+        log.came += [operation.at] * len(overtaking)
         if any(isinstance(result, Taken) and result.new for result in results):
             self.on_append(partition)
         return results
@@ -145,16 +142,17 @@ class Store:
         (change,) = self.image.assignments([partition], generation)
         assert isinstance(change, Granted)
         deaths = self._count_death(partition)
-        return replace(change.claim, attempts=deaths.attempts, alone=deaths.alone)
+        alone, urgent = deaths.alone, deaths.urgent
+        return replace(change.claim, attempts=deaths.attempts, alone=alone, urgent=urgent)
 
     def _count_death(self, partition: int) -> Deaths:
         """How often user code ended its process at the position the partition stands at."""
-        position = self.image.view(partition).head().position
+        head, noted = self.image.view(partition).head(), self.folding.get(partition)
         before = self._deaths.get(partition, Deaths())
-        deaths = self._deaths[partition] = before.found(self.folding.get(partition), position)
+        deaths = self._deaths[partition] = before.found(noted, head.position, head.urgent)
         self.folding[partition] = None
         if deaths.alone and deaths.attempts >= CONDEMNED_ATTEMPTS:
-            self.condemned.add((partition, position))
+            self.condemned.add((partition, deaths.position))
         return deaths
 
     def kills(self, claim: Claim, position: int) -> bool:
@@ -176,7 +174,7 @@ class Store:
         head = self.image.view(claim.partition).head()
         self.image.commit([(claim, commit)])
         if head == commit.before:  # or it stood already, and was repeated
-            self.accepted[claim.partition].append(
+            self.logs[claim.partition].commits.append(
                 Accepted(operation.at, *operation.author, claim.epoch, commit)
             )
 
@@ -197,9 +195,16 @@ class Store:
             inbox = partition.inbox
             past = [i for i, frame in enumerate(inbox) if frame.first + frame.count <= folded]
             del inbox[: max(0, len(past) - frames)]
+            del partition.lane[: max(0, self._folded_in_lane(partition) - frames)]
 
-    def _register(self, operation: Operation, schemas: Sequence[Schema]) -> dict[str, int]:
-        return self.image.catalog.register(schemas)
+    def _folded_in_lane(self, partition: MemoryPartition) -> int:
+        done = LANE + partition.committed.urgent
+        return sum(frame.first < done for frame in partition.lane)
+
+    def _register(
+        self, operation: Operation, schemas: Sequence[Schema], renew: bool
+    ) -> dict[str, int]:
+        return self.image.catalog.register(schemas, renew=renew)
 
     def heal(self) -> None:
         self.disk_is_full = False

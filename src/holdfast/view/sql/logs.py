@@ -18,7 +18,7 @@ from holdfast.runtime.exporting.payloads import Payloads
 from holdfast.runtime.exporting.reading import Gaps, Slice, actions, batches, events
 from holdfast.runtime.exporting.target import Batch, Kind, Place
 from holdfast.stepping.commit import Head
-from holdfast.stepping.script import read_firings
+from holdfast.stepping.script import Firing, read_firings
 from holdfast.view.sql.jailer import Shared
 from holdfast.view.sql.sheets import empty_table, marked
 
@@ -103,8 +103,13 @@ class Log:
         kept = _first_action(view) if self._kind == "actions" else view.inbox_first()
         if since is None:
             return kept
-        time_of = _issued if self._kind == "actions" else _stamp
-        return _bisect(kept, end, lambda number: time_of(view, number) >= since)
+        if self._kind == "actions":
+            return _bisect(kept, end, lambda number: _issued(view, number) >= since)
+        found = _bisect(kept, end, lambda number: _stamp(view, number) >= since)
+        # Something urgent may have come since, and have overtaken what had come before.
+        fired = view.head().journal_next
+        first = _bisect(0, fired, lambda number: _fired_when(view, number) >= since)
+        return max(kept, min(found, _fired_at(view, first))) if first < fired else found
 
     def _older(self, number: int, since: float | None) -> int:
         """Rows that are wanted and in front of those that were read."""
@@ -169,7 +174,17 @@ def _stamp(view: View, position: int) -> float:
 
 def _fired_at(view: View, number: int) -> int:
     """In front of which position a timer fired; -1 for one that is past retention."""
+    found = _firing(view, number)
+    return -1 if found is None else found.position
+
+
+def _fired_when(view: View, number: int) -> float:
+    found = _firing(view, number)
+    return float("-inf") if found is None else found.now
+
+
+def _firing(view: View, number: int) -> Firing | None:
     found = view.journal(number, 1)
     if not found or found[0].first > number:
-        return -1
-    return read_firings(found[0])[number - found[0].first].position
+        return None
+    return read_firings(found[0])[number - found[0].first]

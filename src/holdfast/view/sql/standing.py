@@ -80,13 +80,14 @@ def partitions_table(engine: Engine, heads: Mapping[int, Head], agents: Mapping[
     rows = []
     for lag in lags(engine):
         head = heads[lag.partition]
-        inbox = max(lag.inbox, head.position)
+        folded = head.position + head.urgent
+        inbox = max(lag.inbox, folded)
         rows.append(
             (
                 lag.partition,
                 head.position,
                 inbox,
-                inbox - head.position,
+                inbox - folded,
                 lag.oldest_seconds,
                 agents[lag.partition],
                 head.commits,

@@ -19,7 +19,7 @@ def check(history: History, report: Report) -> None:
         if command.outcome != "refused"
     )
     for partition in history.partitions:
-        for one in partition.inputs:
+        for one in partition.every:
             if one.command is None or one.command[0] in STOPS:
                 continue  # how many a ground stop takes is not the client's to say
             name = one.agent, one.key, encode(one.command)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.stepping.commit import Commit
+from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.contract.report import Report
-from holdfast.testing.simulation.evidence import Accepted
+from holdfast.testing.simulation.evidence import Accepted, PartitionLog
 from holdfast.testing.simulation.findings import Promise
 from holdfast.testing.simulation.history import History, Partition
 
@@ -12,16 +16,18 @@ from holdfast.testing.simulation.history import History, Partition
 def check(history: History, report: Report) -> None:
     last = len(history.generations) - 1
     for partition in history.partitions:
-        _frames(partition, report)
+        _frames(partition.log, partition.log.first, partition.log.frames, report)
+        _frames(partition.log, LANE, partition.log.lane, report)
         _commits(partition, report)
         _outgoing(partition, report)
         _reached(partition, report, partition.generation == last, history.evidence.quiet)
 
 
-def _frames(partition: Partition, report: Report) -> None:
-    log = partition.log
-    position, stamp = log.first, 0.0
-    for frame in log.frames:
+def _frames(
+    log: PartitionLog, position: int, frames: Sequence[StoredFrame], report: Report
+) -> None:
+    stamp = 0.0
+    for frame in frames:
         where = f"partition {log.number}: the frame at {frame.first}"
         if frame.first != position:
             report.add(Promise.ORDER, f"{where} should be at {position}", log.number)
@@ -55,6 +61,9 @@ def _commits(partition: Partition, report: Report) -> None:
         if not commit.before.position <= commit.head.position <= partition.end:
             covered = f"{commit.before.position} to {commit.head.position}"
             found(Promise.ORDER, f"covers {covered} of an inbox that ends at {partition.end}")
+        if not commit.before.urgent <= commit.head.urgent <= len(partition.lane):
+            covered = f"{commit.before.urgent} to {commit.head.urgent}"
+            found(Promise.ORDER, f"covers {covered} of a lane that ends at {len(partition.lane)}")
         for text in _misnumbered(commit):
             found(Promise.CONTIGUOUS, text)
         head, epoch = commit.head, max(epoch, accepted.epoch)
@@ -102,10 +111,13 @@ def _outgoing(partition: Partition, report: Report) -> None:
 
 def _reached(partition: Partition, report: Report, lives: bool, quiet: bool) -> None:
     log = partition.log
-    folded = log.commits[-1].commit.head.position if log.commits else log.born.position
-    if folded == partition.end or (lives and not quiet):
+    head = log.commits[-1].commit.head if log.commits else log.born
+    came = partition.end, len(partition.lane)
+    if (head.position, head.urgent) == came or (lives and not quiet):
         return
-    text = f"partition {log.number}: folded up to {folded} of {partition.end}"
+    text = f"partition {log.number}: folded up to {head.position} of {came[0]}"
+    if head.urgent != came[1]:
+        text += f", and {head.urgent} of {came[1]} urgent events"
     if lives:
         report.add(Promise.SETTLES, f"{text}, and the run was called quiet", log.number)
     else:

@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.event import Event
 from holdfast.runtime.sending import Receipt
 from holdfast.stepping.commit import Head, Record
+from holdfast.stepping.lane import LANE
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.decoding import encode, reader_of, schema_of
 from holdfast.testing.simulation.evidence import Read
@@ -142,12 +143,17 @@ class _Reads:
 
 
 def _covering(partition: Partition, following: int, until: float) -> int | None:
-    if partition.log.born.position >= following:
+    if _covers(partition.log.born, following):
         return -1
     for number, accepted in enumerate(partition.log.commits):
-        if accepted.commit.head.position >= following:
+        if _covers(accepted.commit.head, following):
             return number if accepted.at <= until else None
     return None
+
+
+def _covers(head: Head, following: int) -> bool:
+    reached = LANE + head.urgent if following >= LANE else head.position
+    return reached >= following
 
 
 def _pages(history: History, story: Story, report: Report) -> None:
@@ -188,7 +194,7 @@ def _asks(history: History, story: Story, report: Report) -> None:
     """What was answered is the reference's answer to such a question, and each question has one."""
     answers: dict[tuple[str, str, str, bytes], list[Event | None]] = defaultdict(list)
     for partition in history.partitions:
-        for one in partition.inputs:
+        for one in partition.every:
             place = partition.number, one.position
             stored = history.schemas.get(one.raw[0])
             if one.asks and place in story.answers and stored is not None:

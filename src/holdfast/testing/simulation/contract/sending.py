@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from holdfast.stepping.lane import LANE
+from holdfast.testing.simulation.contract.overtaking import belongs_in_lane, in_order_of_folding
 from holdfast.testing.simulation.contract.report import Report
 from holdfast.testing.simulation.decoding import Input, encode, is_row_of, schema_of
 from holdfast.testing.simulation.evidence import Send
@@ -18,6 +20,20 @@ Number = tuple[str, int]  # source and sequence number
 class Place(NamedTuple):
     partition: Partition
     input: Input
+
+    @property
+    def number(self) -> int:
+        return self.partition.number
+
+    def is_before(self, following: int, told: float) -> bool:
+        """An urgent event that was sent with others is folded before the last of these is."""
+        if not self.input.position >= LANE > following:
+            return self.input.position < following
+        commits = self.partition.log.commits
+        heads = [self.partition.log.born, *(accepted.commit.head for accepted in commits)]
+        seen = sum(accepted.at <= told for accepted in commits)  # by whoever had the receipt
+        covering = next((i for i, head in enumerate(heads) if head.position >= following), None)
+        return covering is None or LANE + heads[max(seen, covering)].urgent > self.input.position
 
     def __str__(self) -> str:
         return f"partition {self.partition.number} at {self.input.position}"
@@ -38,10 +54,13 @@ def _places(history: History, report: Report) -> dict[Number, list[Place]]:
     """Where each number from outside is. Whatever is in an inbox belongs there by its key."""
     places: dict[Number, list[Place]] = defaultdict(list)
     for partition in history.partitions:
-        for one in partition.inputs:
+        for one in partition.every:
             if not partition.owns(one.key):
                 text = f"{one.who} does not live in partition {partition.number}"
                 report.add(Promise.KEPT, text, partition.number, one.who)
+            if belongs_in_lane(history, one) != (one.position >= LANE):
+                text = f"{one.who} at {one.position} stands where it does not belong: {one}"
+                report.add(Promise.ORDER, text, partition.number, one.who)
             if one.origin == "external":
                 places[one.source or "", one.seq].append(Place(partition, one))
     return places
@@ -73,9 +92,9 @@ def _event(history: History, report: Report, sends: list[Send], places: list[Pla
 def _receipt(report: Report, send: Send, what: str, place: Place) -> None:
     """The receipt names a position behind the event; that of a repeat, anything behind it."""
     assert send.receipt is not None
-    following = dict(send.receipt.positions).get(place.partition.number)
-    wrong = following is not None and following <= place.input.position
-    if wrong or (following is None and not send.receipt.repeats):
+    told = [following for number, following in send.receipt.positions if number == place.number]
+    behind = [following for following in told if place.is_before(following, send.ended)]
+    if (told and not behind) or (not told and not send.receipt.repeats):
         text = f"{what} is in {place}, its receipt says {send.receipt.positions}"
         report.add(Promise.RECEIPTS, text, place.partition.number, place.input.who, send.ended)
 
@@ -107,6 +126,7 @@ def _nobodys(
 
 
 class _Span(NamedTuple):
+    urgent: bool
     began: float  # of the first attempt
     acknowledged: float  # infinity if never
     place: Place
@@ -123,10 +143,10 @@ def _order(history: History, report: Report, attempts: dict[Number, list[Send]])
     by_key: dict[str, list[_Span]] = defaultdict(list)
     for partition in history.partitions:
         spans = []
-        for one in partition.inputs:
+        for urgent, one in in_order_of_folding(partition):
             span = times.get((one.source or "", one.seq)) if one.origin == "external" else None
             if span is not None:
-                spans.append(_Span(*span, Place(partition, one)))
+                spans.append(_Span(urgent, *span, Place(partition, one)))
         _swapped(report, spans)
         if len(history.generations) > 1:
             for each in spans:
@@ -136,15 +156,20 @@ def _order(history: History, report: Report, attempts: dict[Number, list[Send]])
 
 
 def _swapped(report: Report, spans: Iterable[_Span]) -> None:
-    """From the end: nothing may stand behind what began only after it was acknowledged."""
+    """From the end: nothing may stand behind what began only after it was acknowledged, but for
+    what waits in the inbox behind what is urgent."""
     earliest: _Span | None = None
+    urgent: _Span | None = None
     for span in reversed(list(spans)):
-        if earliest is not None and earliest.acknowledged < span.began:
+        later = urgent if span.urgent else earliest
+        if later is not None and later.acknowledged < span.began:
             text = (
-                f"{span.place} began at {span.began} and stands before {earliest.place}, "
-                f"acknowledged at {earliest.acknowledged}"
+                f"{span.place} began at {span.began} and is folded before {later.place}, "
+                f"acknowledged at {later.acknowledged}"
             )
             one = span.place
             report.add(Promise.ORDER, text, one.partition.number, one.input.who, span.began)
         if earliest is None or span.acknowledged < earliest.acknowledged:
             earliest = span
+        if span.urgent and (urgent is None or span.acknowledged < urgent.acknowledged):
+            urgent = span

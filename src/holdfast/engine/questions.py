@@ -1,15 +1,12 @@
-"""What readers may ask the owner of a partition, and the bytes in which they do.
+"""What readers elsewhere may ask of a view, and the bytes of the answers.
 
-A frame is a length and msgpack. A request is [token, partition, method, arguments]. Its answer is
-one frame or several, all but the last with the status MORE: [status, epoch, commits, payload].
-serving.py answers, asking.py asks.
+An answer is one reply or several, all but the last with the status MORE: [status, epoch, commits,
+payload]. Who asks is in `asked`; the ways there are those of engines: lines between processes on
+Kafka, requests to a gateway over HTTP.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, get_origin
 
@@ -17,7 +14,7 @@ import msgspec
 
 from holdfast import errors
 from holdfast.engine.port import Change, View
-from holdfast.errors import DamagedData, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.stepping.commit import (
     Answer,
     Call,
@@ -36,22 +33,13 @@ CHUNK_BYTES = 1024 * 1024  # of an answer in several frames; one item may be lar
 # The largest item is a frame of 64 MiB, or a state of about as much, and a chunk before it.
 REPLY_BYTES_MAX = 160 * 1024 * 1024
 FRAMES_BYTES_MAX = 256 * 1024 * 1024  # past it an answer of frames ends, as inboxes do it
-RECEIVE_BYTES = 1024 * 1024
 
 DONE, MORE = "done", "more"
 FAILED = "failed"  # with an error of ours: the class and the text
 REFUSED = "refused"  # the request, or the moment, is wrong: a text
 NOT_OWNED = "not owned"  # here, now
 
-_LENGTH = struct.Struct(">I")
 pack = msgspec.msgpack.Encoder().encode
-
-
-class Request(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    token: str
-    partition: int
-    method: str
-    arguments: msgspec.Raw
 
 
 class Reply(msgspec.Struct, array_like=True, frozen=True):
@@ -61,7 +49,6 @@ class Reply(msgspec.Struct, array_like=True, frozen=True):
     payload: msgspec.Raw
 
 
-unpack_request = msgspec.msgpack.Decoder(Request).decode
 unpack_reply = msgspec.msgpack.Decoder(Reply).decode
 unpack_text = msgspec.msgpack.Decoder(str).decode
 _unpack_error = msgspec.msgpack.Decoder(tuple[str, str]).decode
@@ -100,6 +87,7 @@ class Question:
 QUESTIONS: dict[str, Question] = {
     "head": Question(tuple[()], Head),
     "inbox_next": Question(tuple[()], int),
+    "urgent_next": Question(tuple[()], int),
     "inbox_first": Question(tuple[()], int),
     "position_of": Question(tuple[int], int | None),
     "record": Question(tuple[str, str], Record | None),
@@ -183,39 +171,3 @@ def pack_error(error: HoldfastError) -> msgspec.Raw:
 def unpack_error(packed: msgspec.Raw) -> HoldfastError:
     name, text = _unpack_error(packed)
     return _CLASSES.get(name, HoldfastError)(text)
-
-
-# ---------------------------------------------------------------- frames
-
-
-def send(line: socket.socket, message: Request | Reply, seconds: float) -> None:
-    body = pack(message)
-    line.settimeout(seconds)
-    line.sendall(_LENGTH.pack(len(body)) + body)
-
-
-def receive(line: socket.socket, bytes_max: int, seconds: float) -> bytes:
-    """One frame. It has to be here whole within this time: a drop now and then does not count.
-
-    EOFError where the line ends, DamagedData for a frame that is too long.
-    """
-    deadline = time.monotonic() + seconds
-    (length,) = _LENGTH.unpack(_exactly(line, _LENGTH.size, deadline))
-    if length > bytes_max:
-        raise DamagedData(f"a frame of {length:,} bytes; {bytes_max:,} is the most")
-    return bytes(_exactly(line, length, deadline))
-
-
-def _exactly(line: socket.socket, count: int, deadline: float) -> bytearray:
-    """It grows with what comes: a length alone, which anybody can write, takes no memory."""
-    found = bytearray()
-    while len(found) < count:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the rest of a frame did not come in time")
-        line.settimeout(left)
-        piece = line.recv(min(count - len(found), RECEIVE_BYTES))
-        if not piece:
-            raise EOFError("the line has ended")
-        found += piece
-    return found
