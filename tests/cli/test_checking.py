@@ -28,6 +28,10 @@ with fleet.open("sqlite:./data", partitions=2) as live:
 CLOCK = DELIVERY.replace("self.battery = event.percent", "self.battery = time.time()").replace(
     "from enum", "import time\nfrom enum"
 )
+# For tests that say at which event: two processes may read the same time, and never the same id.
+PROCESS = DELIVERY.replace(
+    "self.battery = event.percent", "self.battery = float(os.getpid())"
+).replace("from enum", "import os\nfrom enum")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("check")
     (folder / "fleet.py").write_text(DELIVERY)
     (folder / "clock.py").write_text(CLOCK)
+    (folder / "process.py").write_text(PROCESS)
     subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=60)
     return folder
 
@@ -73,7 +78,7 @@ def test_json(place: Path) -> None:
 def test_stored_events_of_all_partitions_are_folded(place: Path) -> None:
     clean = holdfast_here("check", "fleet.py", "--data", "data", cwd=place).stdout
     assert clean == "clean: 4 handlers read, 80 inputs folded in two processes\n"
-    done = holdfast_here("check", "clock.py", "--engine", "sqlite:data", cwd=place, code=1)
+    done = holdfast_here("check", "process.py", "--engine", "sqlite:data", cwd=place, code=1)
     divergences = [line for line in done.stdout.splitlines() if "two runs differ" in line]
     assert len(divergences) == 2, "the first of each partition"
     assert "event 1 (Drone/d-" in divergences[0]
@@ -82,10 +87,10 @@ def test_stored_events_of_all_partitions_are_folded(place: Path) -> None:
     assert "10 inputs folded" in few
 
 
-INHERITED = DELIVERY.replace("from enum", "import time\nfrom enum").replace(
+INHERITED = DELIVERY.replace("from enum", "import os\nfrom enum").replace(
     "        if event.alt > 100.0",
     "        if event.alt < 0.0 and self.battery == 50.0:\n"
-    "            self.note = str(time.time())\n"
+    "            self.note = str(os.getpid())\n"
     "        if event.alt > 100.0",
 )
 
@@ -93,7 +98,7 @@ INHERITED = DELIVERY.replace("from enum", "import time\nfrom enum").replace(
 def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
     place: Path, tmp_path: Path
 ) -> None:
-    """Retired partitions are folded too. What shows the clock needs a state of before."""
+    """Retired partitions are folded too. What shows the process needs a state of before."""
     shutil.copytree(place / "data", tmp_path / "data")
     (tmp_path / "fleet.py").write_text(DELIVERY)
     (tmp_path / "inherited.py").write_text(INHERITED)
@@ -111,10 +116,11 @@ def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
 
 def test_a_seed_is_a_stream(place: Path) -> None:
     runs = [
-        holdfast_here("check", "clock.py", "--events", 50, "--seed", seed, cwd=place, code=1)
+        holdfast_here("check", "process.py", "--events", 50, "--seed", seed, cwd=place, code=1)
         for seed in (3, 3, 4)
     ]
-    events = [run.stdout.splitlines()[1].partition(": two runs")[0] for run in runs]
+    lines = [line for run in runs for line in run.stdout.splitlines() if "two runs differ" in line]
+    events = [line.partition(": two runs")[0] for line in lines]
     assert events[0] == events[1] != events[2]
 
 
