@@ -17,6 +17,7 @@ from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.checking.recording import generated_recording
 
 HEAD = """
+import os
 import random
 import time
 from holdfast import Action, Agent, Context, Event, Fleet, on
@@ -78,7 +79,9 @@ def in_handler(code: str) -> str:
 def test_a_clock_is_caught_at_its_first_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = in_handler("self.number += 1\nif self.number > 20:\n    self.battery = time.time()")
+    # Two processes may read the same time; their ids differ.
+    clock = "self.battery = time.time() * os.getpid()"
+    body = in_handler(f"self.number += 1\nif self.number > 20:\n    {clock}")
     report = checked(tmp_path, body, monkeypatch)
     found = only(report, "divergence")
     values = found.data["values"]
@@ -86,7 +89,7 @@ def test_a_clock_is_caught_at_its_first_event(
     assert all(each > 1e9 for each in values)
     assert found.data["what"] == "battery"
     assert found.data["handler"] == "Drone.drained"
-    line = 1 + (HEAD + body).splitlines().index("            self.battery = time.time()")
+    line = 1 + (HEAD + body).splitlines().index(f"            {clock}")
     assert found.data["hint"] == f"fleet.py:{line}:28"
     assert "probably because of fleet.py" in found.text
     # The first time any drone has counted to 21, and not an event later.
