@@ -2,6 +2,8 @@
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,10 @@ def opened(root: Path, clock: HandClock, **limits: float) -> SqliteEngine:
 
 
 @pytest.fixture
-def engine(tmp_path: Path, clock: HandClock) -> SqliteEngine:
+def engine(tmp_path: Path, clock: HandClock) -> Iterator[SqliteEngine]:
     SqliteEngine.create(tmp_path / "data", FLEET, 1)
-    return opened(tmp_path / "data", clock)
+    with closing(opened(tmp_path / "data", clock)) as engine:
+        yield engine
 
 
 def names(engine: SqliteEngine) -> list[str]:

@@ -149,6 +149,10 @@ class Device:
             self.client.connect("127.0.0.1", port, clean_start=False, properties=kept)
         else:
             self.client.connect("127.0.0.1", port)
+        connected = self.client.socket()
+        # paho waits with select, and past that it never hears a word from the broker.
+        assert connected is not None
+        assert connected.fileno() < 1024, "somebody before this test has left descriptors open"
         self.client.loop_start()
         if topic is not None:
             assert self._subscribed.wait(PATIENCE_SECONDS)

@@ -15,6 +15,7 @@ import shutil
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -88,16 +89,16 @@ def pack_folder(folder: Path, number: int, incarnation: str) -> tuple[BaseCopy, 
 
 def _copy_state(mirror: Mirror, path: Path) -> tuple[Head, int]:
     """The head and where the changelog goes on, of the copy itself."""
-    source = open_existing(mirror.folder / "state.db", read_only=True)
-    with explained(path):
-        copy = apsw.Connection(str(path))
+    with (
+        closing(open_existing(mirror.folder / "state.db", read_only=True)) as source,
+        explained(path),
+        closing(apsw.Connection(str(path))) as copy,
+    ):
         with copy.backup("main", source, "main") as backup:
             backup.step(-1)
-        source.close()
         head = read_head(copy, path).head
         changelog = copy.execute("SELECT value FROM about WHERE name='changelog'").get
         copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        copy.close()
     return head, int(changelog or 0)
 
 

@@ -7,6 +7,7 @@ import select
 import threading
 from collections.abc import Iterator, Sequence
 
+from holdfast.engine.bell import Bell
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.kafka import planting, rescaling
@@ -34,7 +35,6 @@ from holdfast.engine.port import (
     View,
 )
 from holdfast.engine.sqlite.folders import check_count
-from holdfast.engine.sqlite.locks import Bell
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
@@ -68,9 +68,9 @@ class KafkaEngine:
         self.limits: Limits = settings.limits
         self._faults = faults
         self._tidying = threading.Lock()
-        self._bell = Bell()
         self._closed = False
         self._fleet = open_fleet(settings, fleet, create_partitions)
+        self._bell = Bell()
         try:
             self.catalog = self._fleet.catalog
             feed, appender = self._fleet.feed, self._fleet.appender
@@ -81,6 +81,7 @@ class KafkaEngine:
             self._capturer = Capturer(self._fleet, self._copies, clock)
         except BaseException:
             self._fleet.close()
+            self._bell.close()
             raise
 
     # Producers.
@@ -244,3 +245,4 @@ class KafkaEngine:
             self._fleet.close()
             self._capturer.close()
             self._copies.close()
+        self._bell.close()

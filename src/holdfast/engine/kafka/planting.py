@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -159,11 +159,9 @@ def _make_folder(root: Path, part: Facts | PartitionContents, inbox: int, change
         plant_partition(root, part)
         folder = folder_of(root, part.facts.number)
     path = folder / "state.db"
-    connection = open_existing(path)
-    with explained(path):
+    with closing(open_existing(path)) as connection, explained(path):
         put_about(connection, {"changelog": changelog})
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    connection.close()
     return folder
 
 

@@ -14,7 +14,7 @@ from holdfast.engine.contents import Facts, Outbox, PartitionContents, of_retire
 from holdfast.engine.inheritance import Dedupe, refuses
 from holdfast.engine.port import APPEND_SECONDS
 from holdfast.engine.sqlite.catalog import SqliteCatalog
-from holdfast.engine.sqlite.files import damaged, explained
+from holdfast.engine.sqlite.files import damaged, explained, undone
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Turnstile
@@ -48,7 +48,8 @@ class CapturedPartition:
         self._slots = slots
         self._view = FixedView(folder, inbox)
         self._segments: list[Segment] = []
-        self._turnstile = Turnstile(folder, "append")
+        with undone(self._view.close):
+            self._turnstile = Turnstile(folder, "append")
 
     def open_segments(self) -> None:
         """All that hold events from our position on: open files outlive their names.

@@ -21,6 +21,7 @@ from holdfast.engine.sqlite.files import (
     open_existing,
     publish,
     transaction,
+    undone,
 )
 from holdfast.errors import UsageError, WrongFleet
 from holdfast.model.keys import SLOTS, Layout
@@ -45,7 +46,7 @@ class SqliteCatalog:
         self._lock = threading.Lock()
         self._closed = False
         self._connection = open_existing(self._path, newest=RESCALED_FORMAT)
-        with explained(self._path):
+        with undone(self._connection.close), explained(self._path):
             check_structure(self._connection, self._path)
             about = {row[0]: row[1] for row in self._rows("about")}
             if "fleet" not in about:

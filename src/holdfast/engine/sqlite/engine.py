@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from holdfast.engine.bell import Bell
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.local import OneMachine
@@ -31,7 +32,7 @@ from holdfast.engine.sqlite.catalog import SqliteCatalog, check_root
 from holdfast.engine.sqlite.files import damaged, explained, make_durably, sync_path, wal_bytes
 from holdfast.engine.sqlite.folders import check_count, folder_of, lay_out
 from holdfast.engine.sqlite.inbox import SqliteInbox
-from holdfast.engine.sqlite.locks import Bell, HolderLock, ProcessIdentity, Turnstile
+from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.engine.stamping import Clock, system_clock
@@ -397,4 +398,5 @@ class SqliteEngine(OneMachine):
         for closed in (self._views, self._inboxes, self._states, self._fifos, self._claims):
             closed.clear()
         self.catalog.close()
+        self._bell.close()
         self.holder.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.BusyError:
         raise Busy(f"{path}: locked by another process for too long: try again") from None
     except (apsw.CantOpenError, apsw.PermissionsError, apsw.ReadOnlyError, apsw.AuthError) as error:
-        raise UsageError(
+        raise _out_of_descriptors(path) or UsageError(
             f"{path}: cannot be opened or written ({error}): check its owner"
         ) from None
     except apsw.ConnectionClosedError:
@@ -53,11 +53,26 @@ def explained(path: Path) -> Iterator[None]:
     except apsw.IOError as error:
         if _disk_is_full(path):
             raise DiskFull(f"{path}: the disk is full: free some space") from None
-        raise DamagedData(f"{path}: the disk failed ({error}): check it, then open again") from None
+        raise _out_of_descriptors(path) or DamagedData(
+            f"{path}: the disk failed ({error}): check it, then open again"
+        ) from None
     except HoldfastError:
         raise
     except OSError as error:
         raise _explain(path, error) from None
+
+
+@contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """`undo` what was done before if what is done within fails.
+
+    For whatever holds a descriptor: who is told of damage or of a full table looks again and again.
+    """
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def _explain(path: Path, error: OSError) -> HoldfastError:
@@ -88,6 +103,15 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
+def _out_of_descriptors(path: Path) -> HoldfastError | None:
+    """SQLite only says that it cannot; so one is asked for, while what it had is still open."""
+    try:
+        os.close(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return _explain(path, OSError(error.errno, error.strerror))
+    return None
+
+
 def damaged(path: Path, reason: str) -> DamagedData:
     return DamagedData(
         f"{path}: damaged ({reason}): nothing was changed; "
@@ -115,6 +139,7 @@ def create(path: Path, script: str, page_bytes: int = PAGE_BYTES) -> apsw.Connec
     with explained(path):
         remove(unfinished)
         connection = apsw.Connection(str(unfinished))
+    with undone(connection.close), explained(path):
         connection.execute("PRAGMA synchronous=OFF")  # `publish` syncs it, once
         connection.execute(f"PRAGMA page_size={page_bytes}")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -171,13 +196,10 @@ def open_existing(
             raise damaged(path, "the file is missing")
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags)
+    with undone(connection.close), explained(path):
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        try:
-            check_format(connection, path, newest or newest_of(path))
-            _make_certain(path)
-        except BaseException:
-            connection.close()
-            raise
+        check_format(connection, path, newest or newest_of(path))
+        _make_certain(path)
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA wal_autocheckpoint=0")

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from holdfast.engine.sqlite.files import (
     last_written,
     remove_durably,
     transaction,
+    undone,
     wal_bytes,
 )
 from holdfast.engine.sqlite.keeping import KeepMark
@@ -67,7 +69,8 @@ class SqliteInbox:
         self._standing = standing
         self._room = Room(self.folder, limits, standing)
         self._turnstile = Turnstile(folder, "append")
-        self._witness = Witness(folder / "appended")
+        with undone(self._turnstile.close):
+            self._witness = Witness(folder / "appended")
         self._appending = threading.Lock()
         self._open: Segment | None = None
         self._made: SegmentName | None = None  # of checked rows, a moment ago
@@ -131,6 +134,12 @@ class SqliteInbox:
 
     def _open_newest(self) -> Segment:
         newest = Segment(self.folder, list_segments(self.folder)[-1])
+        with undone(newest.close):
+            self._check_whole(newest)
+        self._open = newest
+        return newest
+
+    def _check_whole(self, newest: Segment) -> None:
         with explained(newest.path):
             newest.prepare(checked=newest.name == self._made)
             head = newest.head()
@@ -140,8 +149,6 @@ class SqliteInbox:
             ends = f"{head.next} and {head.urgent} urgent"
             were = f"{folded.position} and {folded.urgent}"
             raise damaged(newest.path, f"it ends at {ends}, but {were} events were folded")
-        self._open = newest
-        return newest
 
     def _check_newest(self, name: SegmentName, head: InboxHead, seen: int) -> None:
         """The newest segment is the newest there was, and holds all that was acknowledged."""
@@ -346,10 +353,8 @@ class SqliteInbox:
         for name in list_segments(self.folder)[:-1]:
             path = self.folder / str(name)
             if wal_bytes(path) and last_written(path) < settled:
-                sealed = Segment(self.folder, name)
-                with explained(sealed.path):
+                with closing(Segment(self.folder, name)) as sealed, explained(sealed.path):
                     sealed.checkpoint()
-                sealed.close()
 
     def _sweep(self) -> None:
         """Side files whose segment is gone: a reader that came late may have made them anew."""

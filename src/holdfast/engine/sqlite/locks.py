@@ -1,4 +1,4 @@
-"""Locks between processes, a fair one for appenders and a plain one for holders; and the bell."""
+"""Locks between processes: a fair one for appenders, a plain one for holders."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import fcntl
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.sqlite.files import explained
+from holdfast.engine.sqlite.files import explained, undone
 from holdfast.engine.stamping import system_clock
 from holdfast.errors import Busy, InUse
 
@@ -149,7 +150,8 @@ class Turnstile:
         self._name = folder / name
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._queue = os.open(folder / f"{name}.queue", flags, 0o644)
-        self._main = os.open(folder / f"{name}.lock", flags, 0o644)
+        with undone(partial(os.close, self._queue)):
+            self._main = os.open(folder / f"{name}.lock", flags, 0o644)
 
     def acquire(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -184,23 +186,6 @@ class Turnstile:
         """The processes that hold it now or stand first in its queue."""
         pids = (_holder_of(folder / f"{name}.{part}") for part in ("queue", "lock"))
         return {pid for pid in pids if pid is not None}
-
-
-class Bell:
-    """Ends a wait of this process. Rung by signal handlers too, so it takes no lock.
-
-    It lives as long as the object: rung after the engine was closed, it must not write into a
-    descriptor that is somebody else's by then.
-    """
-
-    def __init__(self) -> None:
-        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-
-    def ring(self) -> None:
-        os.eventfd_write(self.descriptor, 1)
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
 
 
 class HolderLock:

@@ -35,6 +35,7 @@ from holdfast.engine.sqlite.files import (
     open_existing,
     publish,
     transaction,
+    undone,
 )
 from holdfast.engine.stamping import NEVER, Instant
 from holdfast.stepping.inputs import StoredFrame
@@ -110,7 +111,8 @@ class Segment:
         self.connection = open_existing(self.path)
         self.ledger = ledger.SqliteLedger(self.connection, self.path)
         # With many sources a segment is larger, so that copying their rows stays a small part.
-        rows_bytes = self.path.stat().st_size - FEW_ROWS_BYTES
+        with undone(self.connection.close):
+            rows_bytes = self.path.stat().st_size - FEW_ROWS_BYTES
         self.more_bytes = max(0, WRITTEN_PER_BYTE_OF_ROWS * rows_bytes)
 
     def prepare(self, *, checked: bool) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -32,6 +32,7 @@ from holdfast.engine.sqlite.files import (
     explained,
     open_existing,
     transaction,
+    undone,
 )
 from holdfast.engine.sqlite.images import read_deltas
 from holdfast.engine.sqlite.locks import ProcessIdentity, Witness
@@ -68,10 +69,11 @@ class SqliteState:
         self._faults = faults
         self._lock = threading.Lock()
         self._connection = open_existing(self.path)
-        with explained(folder):
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._marker = os.open(folder / "folding", flags, 0o644)
+        with undone(self._connection.close), explained(folder):
             self._witness = Witness(folder / "committed")
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            with undone(self._witness.close):
+                self._marker = os.open(folder / "folding", flags, 0o644)
         self._deltas = DeltaRun()
         self.predecessor: ProcessIdentity | None = None  # who owned it before the claim
 
@@ -382,7 +384,5 @@ def call_row(call: Call) -> tuple[object, ...]:
 
 def checkpoint(path: Path) -> None:
     """Move the WAL of a state file into it, from a connection of its own, waiting for nobody."""
-    connection = open_existing(path)
-    with explained(path):
+    with closing(open_existing(path)) as connection, explained(path):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-    connection.close()

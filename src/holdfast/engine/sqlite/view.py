@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +20,7 @@ from holdfast.engine.sqlite.checks import (
     verified_frame,
 )
 from holdfast.engine.sqlite.fates import all_compensations, all_fates, fates_of
-from holdfast.engine.sqlite.files import damaged, explained, has_table, open_existing
+from holdfast.engine.sqlite.files import damaged, explained, has_table, open_existing, undone
 from holdfast.engine.sqlite.images import Images
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Witness
@@ -53,11 +53,12 @@ class SqliteView:
         self._connection = open_existing(self._path)
         self._images = Images(self._connection, self._path)
         self._structure_seen: dict[str, float] = {}
-        self._check_witness(Witness(folder / "committed"))
+        with undone(self._connection.close):
+            self._check_witness(Witness(folder / "committed"))
 
     def _check_witness(self, witness: Witness) -> None:
-        seen = witness.seen()  # first, as commits go on
-        witness.close()
+        with closing(witness):
+            seen = witness.seen()  # first, as commits go on
         found = self.head().commits
         if found < seen:
             raise damaged(Path(f"{self._path}-wal"), f"of {seen} commits {found} are left")

@@ -21,6 +21,7 @@ from holdfast.engine.sqlite.files import (
     open_existing,
     publish,
     transaction,
+    undone,
     wal_bytes,
 )
 from holdfast.errors import DamagedData
@@ -86,7 +87,8 @@ class RowFile:
         self.path = path
         self._lock = threading.Lock()
         self._connection = open_existing(path, read_only=read_only)
-        self.facts = self._facts()
+        with undone(self._connection.close):
+            self.facts = self._facts()
 
     # Reading.
 

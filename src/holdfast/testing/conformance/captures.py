@@ -94,7 +94,7 @@ class CaptureConformance(Workbench):
     def test_dedupe_marks_and_order_go_on_where_it_is_planted(self) -> None:
         self.needs("captures")
         engine = rich_engine(self, HandClock())
-        planted = self.planted(engine.capture())
+        planted = self.planted_from(engine)
         assert self._new(planted, numbered("gcs", [1, 2, 5])) == 0
         assert self._new(planted, numbered("gcs", [3])) == 1
         assert self._new(planted, messages("other", 2, 3)) == 1
@@ -125,7 +125,7 @@ class CaptureConformance(Workbench):
     def test_commits_go_on_where_it_is_planted(self) -> None:
         self.needs("captures")
         engine = rich_engine(self, HandClock())
-        planted = self.planted(engine.capture())
+        planted = self.planted_from(engine)
         owner = Owner.of(planted, generation=7)
         owner.commit([record("d-1", "later", 2)], events=2, redriven=[2], relayed={0: 1})
         view = planted.view(0)
@@ -139,7 +139,7 @@ class CaptureConformance(Workbench):
     def test_history_begins_where_it_was_captured(self) -> None:
         self.needs("captures")
         engine = rich_engine(self, HandClock())
-        planted = self.planted(engine.capture())
+        planted = self.planted_from(engine)
         view = planted.view(0)
         assert view.inbox_first() == 0  # the frame that holds the position is there as a whole
         assert planted.view(1).inbox_first() == engine.view(1).inbox_next()
@@ -220,7 +220,7 @@ class CaptureConformance(Workbench):
         state = record(key_in(range(0, 512)), "moved")
         owner.commit([state], events=1)
         rescale(engine, [owner], 2)
-        planted = self.planted(engine.capture())
+        planted = self.planted_from(engine)
         assert planted.catalog.layout == engine.catalog.layout
         assert planted.catalog.retired == engine.catalog.retired
         assert planted.view(0).head().position == 1

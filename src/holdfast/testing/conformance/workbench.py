@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, cast
@@ -155,6 +156,10 @@ class Workbench:
         made = self.plant(contents)
         self._engines.append(made)
         return made
+
+    def planted_from(self, engine: Engine) -> Engine:
+        with closing(engine.capture()) as contents:
+            return self.planted(contents)
 
     def needs(self, capability: str) -> None:
         if not getattr(self.capabilities, capability):
