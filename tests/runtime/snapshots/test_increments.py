@@ -4,6 +4,7 @@ is removed later, what remains can be restored."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,11 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
-    made.set(list(range(AGENTS)))
-    return made
+    with made.live:
+        made.set(list(range(AGENTS)))
+        yield made
 
 
 @pytest.mark.parametrize("remember", [True, False], ids=["remembered", "read back"])
