@@ -97,7 +97,10 @@ def compared(here: Place, sent: dict[str, list[Row]]) -> Ledger:
     """1 all states, 2 what else the fleet tells, 3 the topics themselves."""
     oracle = Oracle(sent)
     with swarm.fleet.connect(here.reading_url) as live:
-        settle(here, live, oracle)
+        try:
+            settle(here, live, oracle)
+        except (AssertionError, HoldfastError) as wrong:
+            raise AssertionError(f"{wrong}\n{here.groups()}") from wrong
         keys = [f"d-{i}" for i in range(0, swarm.DRONES, 5)]
         found = [
             *evidence.wrong_letters(live, oracle),

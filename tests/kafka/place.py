@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+
 from tests.kafka.ledger import Ledger, Reader
 from tests.kills.harness import Site, children, ended, wait_until
 from tests.kills.producer import Progress
@@ -201,8 +203,23 @@ class Place(Site):
         return found
 
     def ledger(self) -> Ledger:
-        ports = [each.internal_port for each in self.cluster.brokers]
-        return Reader(",".join(f"127.0.0.1:{port}" for port in ports), PARTITIONS).read()
+        return Reader(self._brokers(), PARTITIONS).read()
+
+    def groups(self) -> str:
+        """Who is to fold what, as the brokers have it."""
+        admin = AdminClient({"bootstrap.servers": self._brokers()})
+        names = [each.group_id for each in admin.list_consumer_groups().result().valid]
+        lines = []
+        for name, asked in admin.describe_consumer_groups(names).items():
+            group = asked.result()
+            lines.append(f"group {name} is {group.state.name}")
+            for each in group.members:
+                numbers = sorted(one.partition for one in each.assignment.topic_partitions)
+                lines.append(f"  {each.group_instance_id or each.member_id} has {numbers}")
+        return "\n".join(lines)
+
+    def _brokers(self) -> str:
+        return ",".join(f"127.0.0.1:{each.internal_port}" for each in self.cluster.brokers)
 
     def close(self) -> None:
         for machine in self.machines:

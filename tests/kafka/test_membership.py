@@ -46,6 +46,24 @@ def test_a_claim_that_failed_holds_nothing_back_from_others(
     assert caplog.text.count("partition 0 cannot be had yet: brokers are away just") == 1
 
 
+def test_a_copy_that_is_waited_for_is_told_of(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nobody learns why a partition stands still."""
+    monkeypatch.setattr("holdfast.engine.kafka.holdings.COPY_SECONDS", 0.2)
+    prefix = f"member-{uuid.uuid4().hex[:8]}"
+    with closing(
+        KafkaEngine(KafkaSettings(kafka, prefix, cache=tmp_path), "delivery", 1)
+    ) as engine:
+        monkeypatch.setattr(engine._copies.of(0), "is_near", lambda: False)
+        line = "partition 0 waits for its copy here, and nobody folds it meanwhile"
+        wait_until(
+            lambda: not list(engine.assignments(None, 1)) and line in caplog.text, 30.0, "a line"
+        )
+        assert list(engine.assignments(None, 1)) == []
+        assert caplog.text.count(line) == 1
+
+
 def test_what_was_fenced_holds_nothing_back_from_others(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

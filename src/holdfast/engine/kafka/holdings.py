@@ -26,6 +26,7 @@ from holdfast.stepping.commit import Commit
 # How long a standby stays away from its group at most: copies that take longer are made beside it.
 PREPARE_SECONDS = 60.0
 
+COPY_SECONDS = 5.0  # to wait for a copy before it is told: nobody folds the partition meanwhile
 TELL_SECONDS = 60.0  # between two lines that say the same of a partition
 
 _log = logging.getLogger("holdfast.engine")
@@ -57,6 +58,7 @@ class Holdings:
         self._opened = time.monotonic()
         self._left = False
         self._told: dict[int, tuple[str, float]] = {}
+        self._not_near: dict[int, float] = {}  # since when
         self.waits_for_copies = False  # then it looks again soon
 
     # Given and taken.
@@ -93,6 +95,7 @@ class Holdings:
                 self._tell(number, f"cannot be had yet: {taken}")
             elif taken is not None:
                 yield Granted(taken)
+        self._tell_of_copies(wanted - self._owned.keys())
         self.waits_for_copies = bool(wanted - self._owned.keys())
         if self._settings.standby:
             self._follow_all()
@@ -123,6 +126,13 @@ class Holdings:
         if what != told or now - when > TELL_SECONDS:
             _log.warning("partition %d %s", number, what)
             self._told[number] = what, now
+
+    def _tell_of_copies(self, waiting: set[int]) -> None:
+        now = time.monotonic()
+        self._not_near = {number: self._not_near.get(number, now) for number in waiting}
+        for number, since in self._not_near.items():
+            if now - since > COPY_SECONDS:
+                self._tell(number, "waits for its copy here, and nobody folds it meanwhile")
 
     def _join(self, first: int) -> Membership:
         settings = self._settings
