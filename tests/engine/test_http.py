@@ -19,8 +19,8 @@ from holdfast.errors import AccessDenied, SchemaError, Unreachable, UsageError, 
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.tokens import lines_for
 from holdfast.runtime.untyped import UntypedLive
-from holdfast.stepping.frame import Column, Frame, const, rows
-from holdfast.stepping.inputs import external_frame
+from holdfast.stepping.frame import Column, Frame, const, rows, run
+from holdfast.stepping.inputs import FLEET_WIDE, external_frame
 from holdfast.stepping.rows import raw_payload
 from tests.cli.commands import eventually, holdfast_here
 from tests.gateway.served import Client, Heard, Served, gateway_on, refused, served
@@ -222,6 +222,8 @@ def test_frames_that_were_tampered_with_reach_no_inbox(yard: Served) -> None:
         forge.send(forge.frame(origin=const(7))),
         forge.send(forge.frame(agent=const("Drone"))),
         forge.send(forge.frame(agent=const(7))),
+        forge.send(forge.frame(agent=const(FLEET_WIDE))),
+        forge.send(forge.frame(agent=run("Cart", 2**62))),
         forge.send(forge.frame(key=const("a/b"))),
         forge.send(forge.frame(key=rows([["k"]]))),
         forge.send(forge.frame(key=rows(["k", "k"]))),

@@ -14,6 +14,7 @@ from holdfast.engine.port import Limits
 from holdfast.errors import DamagedData
 from holdfast.stepping.commit import Head
 from holdfast.testing.conformance import FLEET
+from holdfast.testing.conformance.lanes import fold_urgent, lane, urgent
 from holdfast.testing.conformance.workbench import (
     Owner,
     append,
@@ -21,6 +22,7 @@ from holdfast.testing.conformance.workbench import (
     messages,
     numbered,
     record,
+    soon,
 )
 
 FORGETFUL = Limits(retain_seconds=0.001)
@@ -73,6 +75,27 @@ def test_it_says_of_itself_what_it_has(
 
     def meanwhile(folder: Path, folded: Head) -> int:
         owner.commit([record("d-1", "later", 2)])
+        return copy_to(folder, folded)
+
+    monkeypatch.setattr(mirror.inbox, "copy_to", meanwhile)
+    facts, _ = pack(mirror, tmp_path / "scratch")
+    assert facts.commits == owner.head.commits - 1
+
+
+def test_what_leaves_the_lane_while_it_is_made_is_not_waited_for(
+    fleets: Fleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new segment begins with what waits, and the changelog has the rest."""
+    engine = fleets.open("a")
+    owner = fill(engine)
+    append(engine, urgent("u", "v"))
+    soon(lambda: lane(engine) == ["u", "v"])
+    mirror = engine._copies.of(0).mirror
+    copy_to = mirror.inbox.copy_to
+
+    def meanwhile(folder: Path, folded: Head) -> int:
+        fold_urgent(owner, 2)
+        mirror.inbox.rotate()
         return copy_to(folder, folded)
 
     monkeypatch.setattr(mirror.inbox, "copy_to", meanwhile)

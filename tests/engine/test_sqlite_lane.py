@@ -11,7 +11,7 @@ import pytest
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import open_existing
-from holdfast.engine.sqlite.segment import list_segments
+from holdfast.engine.sqlite.segment import is_new, list_segments
 from holdfast.errors import DamagedData
 from holdfast.stepping.lane import LANE
 from holdfast.testing.conformance.lanes import fold_urgent, lane, mixed, urgent
@@ -93,6 +93,30 @@ def test_retention_leaves_what_waits(engine: SqliteEngine, clock: HandClock) -> 
     assert Owner.of(again).head.urgent == 4
     assert lane(again, 4) == []
     again.close()
+
+
+def test_what_waits_past_retention_makes_no_segments(
+    engine: SqliteEngine, clock: HandClock
+) -> None:
+    """It would stand in each of them anew, at every turn of upkeep."""
+    Owner.of(engine)
+    append(engine, urgent("u"))
+    clock.pass_time(30 * DAY)
+    engine.maintain()
+    before = names(engine)
+    engine.maintain()
+    assert names(engine) == before
+    assert lane(engine) == ["u"]
+
+
+def test_an_inbox_of_urgent_events_alone_is_not_new(tmp_path: Path, clock: HandClock) -> None:
+    SqliteEngine.create(tmp_path / "data", FLEET, 1)
+    with closing(SqliteEngine(tmp_path / "data", clock=clock)) as engine:
+        (name,) = names(engine)
+        path = engine.root / "p000/inbox" / name
+        assert is_new(path)
+        append(engine, urgent("u"))
+        assert not is_new(path)
 
 
 def test_an_urgent_event_that_is_lost_is_missed(engine: SqliteEngine, clock: HandClock) -> None:

@@ -64,6 +64,23 @@ def test_an_urgent_event_that_comes_late_is_not_taken_for_the_one_that_kills(
         assert letter.event == Step(number=-1)
 
 
+def test_an_event_that_kills_is_found_while_urgent_ones_keep_coming(tmp_path: Path) -> None:
+    """One comes with every worker, and another between its first commit and its second."""
+    with opened(FLEET, "sqlite", tmp_path) as world:
+        world.live.send(Walker, "w", Step(number=-1))
+        world.live.send(Walker, "w", Step(number=1))
+        for number in range(10, 40, 2):
+            world.live.send(Walker, "w", Halt(number=number))
+            world.worker.tick()
+            world.live.send(Walker, "w", Halt(number=number + 1))
+            if not dies(world):
+                break
+        (letter,) = world.live.dead_letters()
+        assert letter.event == Step(number=-1)
+        assert number == 10 + 2 * 5, "as many workers as without them"
+        assert sorted(seen(world)) == [1, *range(10, number + 2)]
+
+
 @pytest.mark.parametrize("kind", [Halt, Step])
 def test_a_fork_does_not_run_what_had_killed_and_nothing_else_is_left_out(
     tmp_path: Path, kind: type[Halt] | type[Step]

@@ -157,6 +157,9 @@ class Fragile(Agent):
     def odd_timers(self, ctx: Context) -> None:
         ctx.after(10.0, Try("fine"), name=5)  # type: ignore[arg-type]
 
+    def timers_of_ours(self, ctx: Context) -> None:
+        ctx.after(10.0, Try("fine"), name="~urgent")
+
     def never(self, ctx: Context) -> None:
         ctx.after(float("nan"), Try("fine"))
 
@@ -183,6 +186,7 @@ REASONS = {
     "not_an_event": "^UsageError: ctx.send takes an Event, not Report",
     "many_timers": f"^UsageError: Fragile/f-1 has {TIMERS_PER_AGENT_MAX} timers, the bound",
     "odd_timers": "^UsageError: a timer named 5",
+    "timers_of_ours": "^UsageError: a timer named '~urgent': .* that does not begin with ~",
     "never": "^UsageError: a timer of nan seconds",
     "at_nine": "^UsageError: ctx.call of <built-in function print>, which is no plain function",
     "stranger": "^UsageError: ctx.send to Plain, which is no agent of fleet 'fragile'",

@@ -78,7 +78,8 @@ class Vetting:
     def _check(self, partition: int, parcel: Parcel, who: Principal) -> None:
         frame = parcel.frame
         check_count(frame.count)
-        for agent in set(_texts(frame, "agent")) - {FLEET_WIDE}:
+        commands = frame.constant("origin") == "control"
+        for agent in set(_texts(frame, "agent")) - ({FLEET_WIDE} if commands else set()):
             self._live.names.check_agent(agent)
         keys = _texts(frame, "key")
         for key in set(keys):
@@ -87,7 +88,7 @@ class Vetting:
         owners = {layout.partition_of(key) for key in set(keys)}
         if owners - {partition}:
             raise Rescaling(f"keys of partition {min(owners - {partition})}, sent to {partition}")
-        if frame.constant("origin") == "control":
+        if commands:
             self._check_commands(partition, frame, parcel, who)
         else:
             self._check_events(frame, parcel)

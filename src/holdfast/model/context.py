@@ -290,10 +290,10 @@ class Context:
         timers = self._subject.timers()
         if name is None:
             name = f"~{self._subject.version}.{self._next_serial()}"
-        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX:
+        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
             raise UsageError(
                 f"a timer named {shortened(name)}: give a string of at most "
-                f"{TIMER_NAME_LENGTH_MAX} characters"
+                f"{TIMER_NAME_LENGTH_MAX} characters that does not begin with ~"
             )
         else:
             name = plain_text(name)

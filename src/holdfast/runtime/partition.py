@@ -197,6 +197,8 @@ class Partition:
         self._put_off = batch if first else []
         if self._put_off:
             batch = []  # what is urgent has a commit of its own, and with the next one all goes on
+        elif self._alone:
+            urgent = []  # it came later, and waits once: of two nobody would know which kills
         self._sends = len(batch) + len(urgent)
         self._batch, self._urgent = batch, urgent
         self._looked = self._clock().uptime
@@ -225,7 +227,8 @@ class Partition:
             condemned, self._condemned = CONDEMNED, False
             self._alone_until = self.position + (not urgent)  # found: behind it, batches again
         relayed = self._relay.take_delivered()
-        place = LANE + self.stepper.head.urgent if urgent else self.position
+        # With both, the next worker finds out: it begins with the lane.
+        place = self.position if batch or not urgent else LANE + self.stepper.head.urgent
         self._engine.folding(self.claim, place)
         self.folding = True
         try:

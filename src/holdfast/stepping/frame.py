@@ -252,10 +252,13 @@ def _values(column: Column, count: int) -> list[object] | None:
         table, coded = _unpack(data)
         return [table[code] for code in coded]
     if kind == RUNS:
-        found: list[object] = [None] * count
-        for start, stop, value in zip(*_unpack_runs(data), strict=True):
-            found[start:stop] = [value] * (stop - start)
-        return found
+        starts, stops, found = _unpack_runs(data)
+        if not _rising(starts, stops, count):  # before it is expanded: few bytes can say very much
+            raise ValueError(f"runs that do not fit {count} rows")
+        values: list[object] = [None] * count
+        for start, stop, value in zip(starts, stops, found, strict=True):
+            values[start:stop] = [value] * (stop - start)
+        return values
     if kind in fields.KINDS:
         return fields.expand(kind, data, count)
     return None

@@ -90,12 +90,15 @@ class Holdings:
             yield Revoked(number)
         new = sorted(wanted - self._owned.keys())
         take = partial(self._take, membership, generation)
+        not_near = set()
         for number, taken in claims(new, take):
             if isinstance(taken, TryAgain):  # it is looked at again, and others are not held up
                 self._tell(number, f"cannot be had yet: {taken}")
-            elif taken is not None:
+            elif taken is None:
+                not_near.add(number)
+            else:
                 yield Granted(taken)
-        self._tell_of_copies(wanted - self._owned.keys())
+        self._tell_of_copies(not_near)
         self.waits_for_copies = bool(wanted - self._owned.keys())
         if self._settings.standby:
             self._follow_all()

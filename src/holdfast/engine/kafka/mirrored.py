@@ -64,8 +64,9 @@ class MirroredInbox(SqliteInbox):
         return int(head.stamp.uptime) if head.stamp.boot == BOOT else 0
 
     def _frames_from(self, position: int, end: int) -> Iterator[StoredFrame]:
-        while position < end:
-            for stored in self.read(position, 65_536):
+        """Those that are still there: what was folded since may be gone; the changelog has it."""
+        while position < end and (found := self.read(position, 65_536)):
+            for stored in found:
                 yield stored
                 position = stored.first + stored.count
 

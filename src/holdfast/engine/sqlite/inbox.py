@@ -366,7 +366,8 @@ class SqliteInbox:
         """An open segment in which all is folded and past retention makes way for an empty one."""
         head = self.head()
         oldest_kept = self._clock().wall - self._limits.retain_seconds
-        if head.next == folded and head.stamp.wall < oldest_kept:
+        all_folded = head.next == folded and head.urgent == self._standing().urgent
+        if all_folded and head.stamp.wall < oldest_kept:
             self.rotate()
 
     def _expendable(self, names: list[SegmentName], folded: int) -> list[SegmentName]:

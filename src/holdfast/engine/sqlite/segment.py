@@ -280,7 +280,7 @@ def is_new(path: Path) -> bool:
         return False
     segment = Segment(path.parent, SegmentName(1, 0))
     try:
-        return segment.head().next == 0
+        return segment.head().came == 0
     finally:
         segment.close()
 

@@ -294,7 +294,7 @@ class PlainContext:
         if name is None:
             self._serial += 1
             name = f"~{self.agent.version}.{self._serial}"
-        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX:
+        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
             raise UsageError("no name for a timer")
         if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
             raise UsageError("too many timers")
