@@ -109,7 +109,7 @@ def test_many_partitions_can_be_owned_and_waited_for(tmp_path: Path) -> None:
     taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         assert len(list(engine.assignments([0, 1], 1))) == 2
-        assert max(engine._fifos.values()) > 1024
+        assert max(engine._waiting.fifos.values()) > 1024
         append(engine, parcel(["a"]), 1)
         engine.wait(5.0)
     finally:

@@ -203,16 +203,16 @@ class Context:
         """Send `event` to this agent in `seconds`. The same name again replaces the timer."""
         if type(name) is str and self._put_off(seconds, event, name):
             return
-        self._arm(self.now + self._positive(seconds, 0.0), event, name, 0.0)
+        self._arm(self.now + self._positive(seconds, 0.0), event, self._named(name), 0.0)
 
     def at(self, time: float, event: Event, name: str | None = None) -> None:
         """Send `event` to this agent when the partition's clock reaches `time`."""
-        self._arm(self._positive(time, 0.0), event, name, 0.0)
+        self._arm(self._positive(time, 0.0), event, self._named(name), 0.0)
 
     def every(self, seconds: float, event: Event, name: str | None = None) -> None:
         """Send `event` every `seconds`. Firings missed while nothing ran are one firing."""
         period = self._positive(seconds, 0.001)
-        self._arm(self.now + period, event, name, period)
+        self._arm(self.now + period, event, self._named(name), period)
 
     def cancel(self, name: str) -> bool:
         """Forget the timer of that name. False if there was none."""
@@ -285,18 +285,20 @@ class Context:
         timers[name] = _new(Timer, (before.name, due, before.event, 0.0))
         return True
 
-    def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
-        self._need_event("after", event)
-        timers = self._subject.timers()
+    def _named(self, name: str | None) -> str:
+        """Names that begin with ~ are ours: by them the journal tells what no user has set."""
         if name is None:
-            name = f"~{self._subject.version}.{self._next_serial()}"
-        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
+            return f"~{self._subject.version}.{self._next_serial()}"
+        if not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
             raise UsageError(
                 f"a timer named {shortened(name)}: give a string of at most "
                 f"{TIMER_NAME_LENGTH_MAX} characters that does not begin with ~"
             )
-        else:
-            name = plain_text(name)
+        return plain_text(name)
+
+    def _arm(self, due: float, event: Event, name: str, period: float) -> None:
+        self._need_event("after", event)
+        timers = self._subject.timers()
         if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
             raise UsageError(
                 f"{self._subject.agent_name}/{self.key} has {TIMERS_PER_AGENT_MAX} timers, the "

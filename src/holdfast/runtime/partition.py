@@ -81,6 +81,7 @@ class Partition:
         self._kept: Inputs | None = None
         self._looked = 0.0  # into the lane, last
         self._put_off: list[Inputs] = []  # read already, when something urgent went first
+        self._lane_end = 0  # when that was read
         self._condemned = claim.alone and claim.attempts >= CONDEMNED_ATTEMPTS
         self._fleet = fleet
         self._kernels = kernels
@@ -193,9 +194,11 @@ class Partition:
             return None
         batch = self._put_off or self._read()
         urgent = self._read_urgent()  # behind the inbox: so whatever came with that is seen
-        first = bool(urgent) and (not self._put_off or self._more_urgent(urgent))
+        first = bool(urgent) and (not self._put_off or self._goes_first(urgent))
+        if self._alone and not self._put_off:
+            self._lane_end = LANE + self._engine.view(self.number).urgent_next()
         self._put_off = batch if first else []
-        if self._put_off:
+        if first:
             batch = []  # what is urgent has a commit of its own, and with the next one all goes on
         elif self._alone:
             urgent = []  # it came later, and waits once: of two nobody would know which kills
@@ -301,8 +304,10 @@ class Partition:
         stored = self._engine.read(self.number, LANE + self.stepper.head.urgent, most)
         return [self._decode(each) for each in stored[:most]]
 
-    def _more_urgent(self, urgent: list[Inputs]) -> bool:
-        """Whether some are left in the lane, which what was put off must not overtake."""
+    def _goes_first(self, urgent: list[Inputs]) -> bool:
+        """Whether the lane has some that what was put off must not overtake."""
+        if self._alone:  # one by one, so those that waited when it was read are counted
+            return urgent[0].first < self._lane_end
         return bool(self._engine.read(self.number, urgent[-1].first + 1, 1))
 
     def _read_one(self, position: int) -> list[Inputs]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.engine.bell import Bell
 from holdfast.engine.contents import Contents
 from holdfast.engine.faults import FaultPoints, no_faults
 from holdfast.engine.local import OneMachine
@@ -35,6 +32,7 @@ from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import HolderLock, ProcessIdentity, Turnstile
 from holdfast.engine.sqlite.state import SqliteState
 from holdfast.engine.sqlite.view import SqliteView
+from holdfast.engine.sqlite.waking import Waiting
 from holdfast.engine.stamping import Clock, system_clock
 from holdfast.errors import Fenced, HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
@@ -76,9 +74,7 @@ class SqliteEngine(OneMachine):
         self._states: dict[int, SqliteState] = {}
         self._claims: dict[int, Claim] = {}
         self._revoked: set[int] = set()
-        self._fifos: dict[int, int] = {}
-        # Not through the FIFOs: they belong to whoever has claimed last, and there may be none.
-        self._bell = Bell()
+        self._waiting = Waiting()
         self._tidying = threading.Lock()
         self._forgot = time.monotonic()
         self._closed = False
@@ -147,7 +143,7 @@ class SqliteEngine(OneMachine):
         if self.view(number).is_retired():
             raise damaged(self.root / "fleet.db", "a rescaling is missing in it")
         self._inbox(number).set_intake(closed=False)
-        self._listen(number)
+        self._waiting.listen(folder_of(self.root, number))
 
     def _check_lives(self, number: int) -> None:
         if number not in self.catalog.layout.numbers:
@@ -236,7 +232,7 @@ class SqliteEngine(OneMachine):
                 number = parent.claim.partition
                 self._claims.pop(number, None)
                 self._states.pop(number).close()
-                self._stop_listening(number)
+                self._waiting.stop_listening(folder_of(self.root, number))
 
     # Capturing.
 
@@ -253,34 +249,10 @@ class SqliteEngine(OneMachine):
 
     def wait(self, seconds: float) -> None:
         self._check_open()
-        poll = select.poll()  # unlike select it takes descriptors past 1,024
-        for descriptor in (self._bell.descriptor, *self._fifos.values()):
-            poll.register(descriptor, select.POLLIN)
-        for descriptor, _ in poll.poll(seconds * 1000):
-            os.read(descriptor, 65_536)
+        self._waiting.wait(seconds)
 
     def wake(self) -> None:
-        self._bell.ring()
-
-    def _listen(self, number: int) -> None:
-        """A FIFO of our own: an earlier owner that still lives must not eat our wake-ups.
-
-        Made inside the claim, so that of two who claim at once the later has the later FIFO.
-        """
-        path = folder_of(self.root, number) / "wake"
-        path.unlink(missing_ok=True)
-        os.mkfifo(path)
-        if number in self._fifos:
-            os.close(self._fifos[number])  # of a claim that failed
-        self._fifos[number] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def _stop_listening(self, number: int) -> None:
-        """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's."""
-        path = folder_of(self.root, number) / "wake"
-        descriptor = self._fifos.pop(number)
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-            path.unlink()
-        os.close(descriptor)
+        self._waiting.bell.ring()
 
     # Readers.
 
@@ -393,10 +365,8 @@ class SqliteEngine(OneMachine):
             inbox.close()
         for owned in self._states.values():
             owned.close()
-        for number in list(self._fifos):
-            self._stop_listening(number)
-        for closed in (self._views, self._inboxes, self._states, self._fifos, self._claims):
+        self._waiting.close()
+        for closed in (self._views, self._inboxes, self._states, self._claims):
             closed.clear()
         self.catalog.close()
-        self._bell.close()
         self.holder.release()

@@ -33,7 +33,7 @@ from holdfast.engine.sqlite.segment import (
     create_next,
     list_segments,
 )
-from holdfast.engine.sqlite.waking import wake
+from holdfast.engine.sqlite.waking import FIFO, wake
 from holdfast.engine.stamping import Clock, Instant, next_stamp
 from holdfast.errors import Busy, DamagedData, HoldfastError, TryAgain, UsageError
 from holdfast.stepping.commit import Head
@@ -78,7 +78,7 @@ class SqliteInbox:
         self._readers: dict[SegmentName, Segment] = {}
         self._newest_read = SegmentName(0, 0)  # none has this number
         self._told = ""  # why there is no new segment
-        self._wake = folder / "wake"
+        self._wake = folder / FIFO
         self.kept = KeepMark(folder)
 
     # Appending. One thread of this process at a time, one process at a time.
@@ -146,9 +146,8 @@ class SqliteInbox:
             self._check_newest(newest.name, head, self._witness.seen())
         folded = self._standing()
         if head.next < folded.position or head.urgent < folded.urgent:
-            ends = f"{head.next} and {head.urgent} urgent"
-            were = f"{folded.position} and {folded.urgent}"
-            raise damaged(newest.path, f"it ends at {ends}, but {were} events were folded")
+            said = f"it ends at {head.next} and {head.urgent} urgent, but {folded.position} and "
+            raise damaged(newest.path, f"{said}{folded.urgent} events were folded")
 
     def _check_newest(self, name: SegmentName, head: InboxHead, seen: int) -> None:
         """The newest segment is the newest there was, and holds all that was acknowledged."""
@@ -393,8 +392,7 @@ class SqliteInbox:
     def close(self) -> None:
         with self._appending, self._reading:
             if self._open is not None:
-                self._open.close()
-                self._open = None
+                self._close_open()
             for segment in self._readers.values():
                 segment.close()
             self._readers.clear()

@@ -244,14 +244,14 @@ class PlainContext:
             return value
 
     def after(self, seconds: float, event: Event, name: str | None = None) -> None:
-        self._arm(self.now + self._seconds(seconds, 0.0), event, name, 0.0)
+        self._arm(self.now + self._seconds(seconds, 0.0), event, self._named(name), 0.0)
 
     def at(self, time: float, event: Event, name: str | None = None) -> None:
-        self._arm(self._seconds(time, 0.0), event, name, 0.0)
+        self._arm(self._seconds(time, 0.0), event, self._named(name), 0.0)
 
     def every(self, seconds: float, event: Event, name: str | None = None) -> None:
         period = self._seconds(seconds, 0.001)
-        self._arm(self.now + period, event, name, period)
+        self._arm(self.now + period, event, self._named(name), period)
 
     def cancel(self, name: str) -> bool:
         return self.agent.timers.pop(name, None) is not None
@@ -288,14 +288,17 @@ class PlainContext:
         self.calls.append(made)
         return made.id
 
-    def _arm(self, due: float, event: Event, name: str | None, period: float) -> None:
-        timers = self.agent.timers
-        event = self._event(event)
+    def _named(self, name: str | None) -> str:
         if name is None:
             self._serial += 1
-            name = f"~{self.agent.version}.{self._serial}"
-        elif not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
+            return f"~{self.agent.version}.{self._serial}"
+        if not isinstance(name, str) or len(name) > TIMER_NAME_LENGTH_MAX or name[:1] == "~":
             raise UsageError("no name for a timer")
+        return name
+
+    def _arm(self, due: float, event: Event, name: str, period: float) -> None:
+        timers = self.agent.timers
+        event = self._event(event)
         if name not in timers and len(timers) >= TIMERS_PER_AGENT_MAX:
             raise UsageError("too many timers")
         timers[name] = PlainTimer(name, max(due, self.now + TIMER_SECONDS_MIN), event, period)
