@@ -19,7 +19,7 @@ from tests.gateway.mqtt.rig import BridgeProcess, Device, bridged, eventually, n
 from tests.servers.mosquitto import Mosquitto
 
 pytestmark = pytest.mark.kill
-AGAIN = 50  # messages that a device publishes again after its connection was broken
+AGAIN = 50  # messages before its connection was broken that a device publishes again
 
 
 @pytest.fixture
@@ -35,21 +35,29 @@ class Sender(threading.Thread):
         self._device = Device(port, key)
         self._topic = f"agents/{key}/noted"
         self._numbered = numbered
-        self._broken = threading.Event()
-        self._device.client.on_disconnect = lambda *_: self._broken.set()
+        self._unsure: int | None = None  # where it was when its connection was broken
+        self._device.client.on_disconnect = self._has_broken
         self._stopping = threading.Event()
         self.key = key
         self.sent = 0
+
+    def _has_broken(self, *_: object) -> None:
+        self._unsure = self.sent if self._unsure is None else self._unsure
 
     def run(self) -> None:
         while not self._stopping.is_set():
             self._publish(self.sent)
             self.sent += 1
-            if self._numbered and self._broken.is_set() and self._device.client.is_connected():
-                self._broken.clear()
-                for number in range(max(0, self.sent - AGAIN), self.sent):
-                    self._publish(number)
+            if self._unsure is not None and self._device.client.is_connected():
+                self._publish_again()
             time.sleep(0.02)
+
+    def _publish_again(self) -> None:
+        """All from a while before the break on: it has gone on counting since."""
+        first, self._unsure = self._unsure, None
+        if self._numbered:
+            for number in range(max(0, (first or self.sent) - AGAIN), self.sent):
+                self._publish(number)
 
     def _publish(self, number: int) -> None:
         seq = f', "seq": {number}' if self._numbered else ""
@@ -59,9 +67,9 @@ class Sender(threading.Thread):
         """How many numbers it has sent; the broker has all of them."""
         self._stopping.set()
         self.join()
-        for number in range(max(0, self.sent - AGAIN), self.sent) if self._numbered else ():
-            self._publish(number)
         client = self._device.client
+        eventually("connected", client.is_connected)
+        self._publish_again()
         eventually("all acknowledged", lambda: not client._out_messages)
         self._device.leave()
         return self.sent
