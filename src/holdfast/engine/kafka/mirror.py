@@ -245,7 +245,7 @@ class Mirror:
 
     def maintain(self) -> None:
         """Retention, and the WAL of the state, as the SQLite engine has it."""
-        self.inbox.maintain(self.view.head().position)
+        self.inbox.maintain(self.view.head())
         path = self.folder / "state.db"
         self.state.forget_before(
             self._claim(self.state.epoch), self._clock().wall - self._limits.retain_seconds

@@ -334,14 +334,14 @@ class SqliteEngine(OneMachine):
         inbox = self._new_inbox(number)
         view = SqliteView(folder_of(self.root, number), inbox)
         try:
-            inbox.maintain(view.head().position)
+            inbox.maintain(view.head())
         finally:
             view.close()
             inbox.close()
 
     def _maintain(self, number: int, claim: Claim, forget: bool) -> None:
         """Unlinking first: on a full disk it is what makes room for the rest."""
-        self._inbox(number).maintain(self.view(number).head().position)
+        self._inbox(number).maintain(self.view(number).head())
         path = folder_of(self.root, number) / "state.db"
         if forget:
             oldest = self._clock().wall - self.limits.retain_seconds

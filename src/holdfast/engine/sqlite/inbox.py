@@ -337,9 +337,9 @@ class SqliteInbox:
 
     # Upkeep, off the path of appends.
 
-    def maintain(self, folded: int) -> None:
+    def maintain(self, folded: Head) -> None:
         """Unlink what is folded and past retention, then checkpoint what was sealed long ago."""
-        for name in self._expendable(list_segments(self.folder), folded):
+        for name in self._expendable(list_segments(self.folder), folded.position):
             with self._reading:
                 cached = self._readers.pop(name, None)
                 if cached is not None:
@@ -361,11 +361,11 @@ class SqliteInbox:
             if not stray.with_name(stray.name.rpartition("-")[0]).exists():
                 stray.unlink(missing_ok=True)
 
-    def _rotate_aged(self, folded: int) -> None:
+    def _rotate_aged(self, folded: Head) -> None:
         """An open segment in which all is folded and past retention makes way for an empty one."""
         head = self.head()
         oldest_kept = self._clock().wall - self._limits.retain_seconds
-        all_folded = head.next == folded and head.urgent == self._standing().urgent
+        all_folded = (head.next, head.urgent) == (folded.position, folded.urgent)
         if all_folded and head.stamp.wall < oldest_kept:
             self.rotate()
 
