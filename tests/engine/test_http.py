@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Action, Agent, Context, Event, Fleet, on
+from holdfast.engine.http.line import Line
+from holdfast.engine.http.settings import HttpSettings
 from holdfast.engine.http.wire import MEDIA, Packed, pack
 from holdfast.engine.urls import open_engine
-from holdfast.errors import AccessDenied, SchemaError, Unreachable, UsageError, WrongFleet
+from holdfast.errors import AccessDenied, GiveUp, SchemaError, Unreachable, UsageError, WrongFleet
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.tokens import lines_for
 from holdfast.runtime.untyped import UntypedLive
@@ -168,6 +172,56 @@ def test_a_gateway_that_dies_under_a_handle_loses_and_doubles_nothing(tmp_path: 
         assert len(beside.history(Cart, "tough")) == 60
 
 
+@pytest.mark.parametrize("once", [True, False])
+def test_what_has_no_number_is_said_once(once: bool) -> None:
+    """An override that was heard, though nobody answered, must not go out again by itself."""
+    asked = []
+
+    def hear(listener: socket.socket) -> None:
+        while True:
+            try:
+                heard, _ = listener.accept()
+            except OSError:
+                return
+            with heard:
+                asked.append(heard.recv(65_536))  # and not a word
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=hear, args=(listener,), daemon=True)
+        thread.start()
+        line = Line(HttpSettings("127.0.0.1", listener.getsockname()[1], secure=False))
+        expected = GiveUp if once else Unreachable
+        text = "may have been recorded" if once else "does `holdfast run`"
+        with (
+            pytest.raises(expected, match=text),
+            line.ask("POST", "/engine/0/append", b"order", 5.0, once=once),
+        ):
+            pass
+        line.close()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    assert len(asked) == 1
+
+
+def test_overrides_are_of_those(yard: Served) -> None:
+    """And what is safe to say again, as an acknowledgement, is not."""
+    said: list[bool] = []
+    with fleet.connect(f"http://127.0.0.1:{yard.port}") as live:
+        line: Any = live.engine._line  # type: ignore[attr-defined]
+        ask = line.ask
+
+        def noted(*words: Any, once: bool = False) -> Any:
+            if words[0] == "POST" and str(words[1]).endswith("/append"):
+                said.append(once)
+            return ask(*words, once=once)
+
+        line.ask = noted
+        live.send(Cart, "once", Counted(number=1))
+        live.pause(Cart, "once", "to see")
+        live.resume(Cart, "once")
+    assert said == [False, True, True]
+
+
 # ---------------------------------------------------------------- frames that were tampered with
 
 
@@ -262,6 +316,7 @@ def test_frames_that_were_tampered_with_reach_no_inbox(yard: Served) -> None:
         assert heard.status in (400, 422), (place, heard)
         assert heard.headers["content-type"] == "application/problem+json"
     refused(forge.post(b"", 99), 404, "no partition 99")
+    refused(forge.post(b"", 10**4000), 404, "no partition 1000")
     elsewhere = next(n for n in forge.layout.numbers if n != forge.partition)
     moved = forge.post(pack([Packed(forge.frame().encode(), "forged", 1)]), elsewhere)
     assert refused(moved, 503, "keys of partition")["title"] == "Rescaling"

@@ -91,6 +91,17 @@ def test_now_and_filters(yard: Served) -> None:
         refused(yard.client.get(f"/{what}?key=f-2"), 422, "key without agent")
 
 
+def test_what_is_for_others_is_passed_over_at_once(yard: Served) -> None:
+    """Many pages of it, and nothing is committed that would wake anybody."""
+    for what in ("actions", "changes"):
+        cursor = yard.client.get(f"/{what}?after=now").json()["cursor"]
+        for n in range(20):
+            count(yard.live, f"a-{what}-{n}", 1)
+        count(yard.live, f"z-{what}", 1)
+        path = f"/{what}?agent=Cart&key=z-{what}&most=3&wait=10&after={cursor}"
+        assert [row["key"] for row in yard.client.get(path).json()[what]] == [f"z-{what}"]
+
+
 def test_a_page_is_waited_for(yard: Served) -> None:
     cursor = yard.client.get("/actions?after=now").json()["cursor"]
     found: list[Row] = []

@@ -87,6 +87,8 @@ def test_code_that_hangs_or_dies_in_the_past_does_not_harm_the_gateway(
     assert found.json()["rows"] == [[1]], found  # though it prints
     assert found.json()["positions"] == {"0": 1}
     refused(client.post("/query", {**ask, "sql": "SELECT * FROM boat"}), 422, "boat")
+    long = f"SELECT '{'x' * 200_000}'"
+    refused(client.post("/query", {**ask, "sql": long}), 422, "a query has at most 65,536 bytes")
     monkeypatch.setitem(os.environ, HANGS, "exit")
     refused(client.post("/query", ask), 422, "ended while it folded the past of the fleet")
     monkeypatch.setitem(os.environ, HANGS, "memory")

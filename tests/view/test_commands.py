@@ -73,6 +73,7 @@ def test_over_http(tmp_path: Path) -> None:
         refused(client.get("/views/ZoneLoad/zz"), 404, "view ZoneLoad has no row 'zz'")
         refused(client.get("/views/Nope"), 404, "no view 'Nope': there is ZoneLoad")
         refused(client.get("/views/ZoneLoad?after=x"), 422, "receipt")
+        refused(client.get("/views/ZoneLoad?after=99:1"), 422, "partition 99")
 
 
 @pytest.mark.kill

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast import About, GiveUp, Live, Row, TimedOut, View, on
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite import engine as sqlite_engine
+from holdfast.engine.sqlite.files import open_existing
 from holdfast.runtime.rescaling import rescale
-from holdfast.runtime.viewing import folding
+from holdfast.runtime.viewing import folding, rowfile
 from holdfast.runtime.viewing.reading import StoredView
 from holdfast.runtime.viewing.running import Runner
 from tests.runtime.semantics import World, opened
@@ -227,6 +229,31 @@ def test_a_failing_fold_stops_the_view_and_nothing_else(
         receipt = live.send(Drone, "d-1", Battery(zone="north", percent=14))
         assert live.state(Drone, "d-1", after=receipt).seen == 3
         north = live.view(ZoneLoad).get("north", after=receipt)
+        assert north is not None
+        assert north.events == 3
+
+
+def test_a_commit_that_stands_is_not_folded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind it the file is tidied, and the disk has no room for that."""
+
+    class NoRoom:
+        def __init__(self, connection: apsw.Connection) -> None:
+            self._connection = connection
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._connection, name)
+
+        def wal_checkpoint(self, **_: object) -> None:
+            raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr(rowfile, "WAL_BYTES_MAX", -1)
+    monkeypatch.setattr(rowfile, "open_existing", lambda *a, **k: NoRoom(open_existing(*a, **k)))
+    with fleet.open(f"sqlite:{tmp_path / 'data'}") as live:
+        for percent in (9, 8, 7):
+            receipt = live.send(Drone, "d-1", Battery(zone="north", percent=percent))
+            north = live.view(ZoneLoad).get("north", after=receipt)
         assert north is not None
         assert north.events == 3
 

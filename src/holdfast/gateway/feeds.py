@@ -24,14 +24,15 @@ class Feeds:
         cursor = self._live.actions_end() if after == NOW else after
         page = self._live.actions(after=cursor, most=most, pending=pending)
         rows = [action_values(each) for each in page if _is_for(each.agent, each.key, agent, key)]
-        return Page(rows, page.cursor)
+        return Page(rows, page.cursor, len(page) >= most)
 
     def changes(self, agent: str | None, key: str | None, after: str | None, most: int) -> Page:
         if after == NOW:
             return Page([], self._following.now())
         page = self._following.page(after, most)
         wanted = [each for each in page.changes if _is_for(each.agent, each.key, agent, key)]
-        return Page([self._change_values(each) for each in wanted], page.cursor)
+        rows = [self._change_values(each) for each in wanted]
+        return Page(rows, page.cursor, len(page.changes) >= most)
 
     def _change_values(self, change: Change) -> Values:
         record = change.record

@@ -81,16 +81,15 @@ def _question(settings: Settings, at: float, why: str) -> Question:
 
 
 def _told(question: Question, who: str, instead: str) -> Told:
-    words = [sys.executable, "-m", "holdfast.gateway.past", msgspec.json.encode(question).decode()]
     child = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "holdfast.gateway.past"],
+        stdin=subprocess.PIPE,  # a question may be longer than a command line
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,  # so that whatever it starts ends with it
     )
     try:
-        told, complaint = child.communicate(timeout=PAST_SECONDS)
+        told, complaint = child.communicate(msgspec.json.encode(question), PAST_SECONDS)
     except subprocess.TimeoutExpired:
         raise TimedOut(
             f"folding the past of {who} took longer than {PAST_SECONDS:g} s: use {instead}"
@@ -157,4 +156,4 @@ def run(text: str) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1])
+    run(sys.stdin.read())

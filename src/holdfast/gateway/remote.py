@@ -59,8 +59,8 @@ class RemoteRoutes:
     def routes(self) -> list[BaseRoute]:
         return [
             route("/engine", "GET", Role.READ, self._told),
-            route("/engine/{partition:int}/append", "POST", Role.SEND, self._append),
-            route("/engine/{partition:int}/{method}", "POST", Role.READ, self._view),
+            route("/engine/{partition}/append", "POST", Role.SEND, self._append),
+            route("/engine/{partition}/{method}", "POST", Role.READ, self._view),
         ]
 
     async def _told(self, request: Request) -> Response:
@@ -129,10 +129,11 @@ class RemoteRoutes:
             yield Reply(FAILED, 0, 0, pack_error(error))
 
     def _known(self, request: Request) -> int:
-        number: int = request.path_params["partition"]
-        if number >= self._engine.catalog.layout.numbers.stop:
-            raise Missing(f"there is no partition {number}")
-        return number
+        text: str = request.path_params["partition"]
+        known = range(self._engine.catalog.layout.numbers.stop)
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) in known):
+            raise Missing(f"there is no partition {text[:20]}")
+        return int(text)
 
 
 def _engines(request: Request) -> Request:

@@ -37,6 +37,7 @@ _log = logging.getLogger("holdfast.gateway")
 class Page(NamedTuple):
     rows: list[dict[str, object]]
     cursor: str
+    more: bool = False  # it ends where it was full, whoever its rows were for
 
 
 Feed = Callable[[str | None, int], Page]  # blocking: reads behind a cursor
@@ -98,6 +99,8 @@ class Hub:
             if page.rows or left <= 0 or self.stopping:
                 return page
             cursor = page.cursor
+            if page.more:
+                continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await changed.wait()

@@ -5,6 +5,7 @@ that waits makes the bridge larger than its bounds say.
 import time
 from pathlib import Path
 
+import cbor2
 import pytest
 
 from holdfast.engine.urls import open_engine
@@ -16,6 +17,8 @@ from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
 from tests.gateway.mqtt.fleets import fleet
 from tests.gateway.mqtt.rig import Device, bridged, eventually, noted, rejected
 from tests.servers.mosquitto import Mosquitto
+
+HUGE = 10**5_000
 
 
 @pytest.fixture
@@ -43,6 +46,27 @@ def test_a_full_inbox_holds_messages_back_and_loses_none(
         with fleet.open(url) as live:
             eventually("all", lambda: len(noted(live, "d-1")) == 2_000)
             assert noted(live, "d-1") == list(range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("noted", {"number": 1, "seq": HUGE}),
+        ("noted", {"number": 1, "seq": 1, "source": HUGE}),
+        ("low-battery", {"percent": HUGE}),
+        ("ack", {"id": "yard/Drone/d-1/1/0", "failed": HUGE}),
+    ],
+)
+def test_a_number_without_end_ends_no_bridge(
+    broker: Mosquitto, url: str, tmp_path: Path, word: str, values: dict[str, object]
+) -> None:
+    """Python writes none of more than 4,300 digits."""
+    with fleet.open(url) as live, Device(broker.port, "d-1") as device, bridged(url, broker):
+        said = cbor2.dumps(values)
+        device.say(f"agents/d-1/{word}", said, content_type="application/cbor")
+        device.say("agents/d-1/noted", '{"number": 7}')
+        eventually("the next one", lambda: noted(live, "d-1") == [7])
+        assert len(rejected(tmp_path / "data")) == 1
 
 
 def test_more_devices_than_sources_are_rejected_by_name(

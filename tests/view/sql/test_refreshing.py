@@ -186,6 +186,22 @@ def test_after_a_rescaling(tmp_path: Path) -> None:
             assert queries.answer(logs).rows == [[51, 50]], "of retired partitions too"
 
 
+def test_logs_after_a_rescaling_in_a_quiet_hour(tmp_path: Path) -> None:
+    """Nothing was folded in the old partitions since they were asked for."""
+    url = f"sqlite:{tmp_path / 'data'}"
+    with counting.open(url, partitions=2) as live:
+        live.send(Counter, "c-1", Add(n=2))
+        live.settle()
+    logs = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM actions)"
+    with connect_untyped(url) as reader, Queries(reader) as queries:
+        assert queries.answer(logs).rows == [[1, 1]]
+        rescale(counting, url, 3)
+        with counting.open(url) as live:
+            live.send(Counter, "c-1", Add(n=1))
+            live.settle()
+            assert queries.answer(logs).rows == [[2, 1]]
+
+
 def test_who_waits_for_another_refresh_is_told(tmp_path: Path) -> None:
     with counting.open("memory:") as live, Queries(live, Limits(wait_seconds=0.1)) as queries:
         with queries._refreshing, pytest.raises(Busy, match="being read for another query"):

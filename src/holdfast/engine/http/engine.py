@@ -40,6 +40,7 @@ from holdfast.engine.port import (
 from holdfast.errors import DamagedData, HoldfastError, UsageError
 from holdfast.stepping.commit import Commit
 from holdfast.stepping.inputs import StoredFrame
+from holdfast.stepping.lane import wholly_urgent
 
 T = TypeVar("T")
 ANSWER_SECONDS = 30.0  # of a gateway that is there: its own bounds are shorter
@@ -78,8 +79,9 @@ class HttpEngine:
         found: list[Taken | Exception] = []
         for batch in _batches(parcels):
             body = pack([packed(parcel) for parcel in batch])
-            path = f"/engine/{partition}/append"
-            with self._line.ask("POST", path, body, wait_seconds + ANSWER_SECONDS) as response:
+            path, seconds = f"/engine/{partition}/append", wait_seconds + ANSWER_SECONDS
+            once = any(_is_unnumbered_order(parcel) for parcel in batch)
+            with self._line.ask("POST", path, body, seconds, once=once) as response:
                 results = _read(unpack_results, response.read(), self._settings.place)
             if len(results) != len(batch):
                 raise DamagedData(f"{self._settings.place}: {len(results)} results of {len(batch)}")
@@ -187,3 +189,8 @@ def _read(unpack: Callable[[bytes], T], body: bytes, place: str) -> T:
         return unpack(body)
     except msgspec.MsgspecError as error:
         raise DamagedData(f"{place} is no gateway of this release: {error}") from None
+
+
+def _is_unnumbered_order(parcel: Parcel) -> bool:
+    """An override, a pause, a ground stop: twice is not the same as once. Other commands are."""
+    return parcel.source is None and wholly_urgent(parcel.frame)

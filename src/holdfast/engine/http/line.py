@@ -1,7 +1,8 @@
 """Requests to a gateway: connections that are kept, one per request at a time, from any thread.
 
 Whatever is wrong with the line is `Unreachable`: what was asked may have happened, and may be asked
-again, because every append carries numbers.
+again, because every append carries numbers. Where it does not, as an operator's override, it is
+asked `once`: then who gets no answer is told that it may have happened.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from holdfast import errors
 from holdfast.engine.http.settings import HttpSettings
 from holdfast.engine.http.wire import MEDIA
-from holdfast.errors import AccessDenied, HoldfastError, Unreachable
+from holdfast.errors import AccessDenied, GiveUp, HoldfastError, Unreachable
 
 CONNECT_SECONDS = 5.0
 KEPT_MAX = 16
@@ -33,47 +34,47 @@ class Line:
 
     @contextmanager
     def ask(
-        self, method: str, path: str, body: bytes | None, seconds: float
+        self, method: str, path: str, body: bytes | None, seconds: float, *, once: bool = False
     ) -> Iterator[http.client.HTTPResponse]:
         """The response to read; read to its end, the connection is kept."""
-        connection, response = self._begin(method, path, body, seconds)
+        connection, response = self._begin(method, path, body, seconds, once)
         try:
             if response.status != 200:
-                raise self._refusal(response)
+                raise self._refusal(response, once)
             yield response
             if response.isclosed() and not response.will_close:
                 self._keep(connection)
                 return
         except _BROKEN as error:
-            raise self._unreachable(error) from None
+            connection.close()
+            raise self._unanswered(error, once) from None
         except BaseException:
             connection.close()
             raise
         connection.close()
 
     def _begin(
-        self, method: str, path: str, body: bytes | None, seconds: float
+        self, method: str, path: str, body: bytes | None, seconds: float, once: bool
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """A kept connection may have been closed meanwhile: then a new one."""
+        """A kept connection may have been closed meanwhile: then a new one. None for `once`."""
         headers = {"content-type": MEDIA}
         if token := self._settings.token():
             headers["authorization"] = f"Bearer {token}"
         while True:
-            kept = self._take()
+            kept = None if once else self._take()
             connection = kept or self._connect()
+            asked = False
             try:
                 if connection.sock is None:
                     connection.connect()
                 connection.sock.settimeout(seconds)
+                asked = True
                 connection.request(method, path, body, headers)
                 return connection, connection.getresponse()
-            except TimeoutError as error:
-                connection.close()
-                raise self._unreachable(error) from None
             except _BROKEN as error:
                 connection.close()
-                if kept is None:
-                    raise self._unreachable(error) from None
+                if kept is None or isinstance(error, TimeoutError):
+                    raise self._unanswered(error, once and asked) from None
             except BaseException:
                 connection.close()
                 raise
@@ -97,7 +98,7 @@ class Line:
                 return
         connection.close()
 
-    def _refusal(self, response: http.client.HTTPResponse) -> HoldfastError:
+    def _refusal(self, response: http.client.HTTPResponse, once: bool) -> HoldfastError:
         """The problem document as the error it was made of."""
         title, detail = "", ""
         with suppress(ValueError, AttributeError):
@@ -112,15 +113,18 @@ class Line:
         if response.status == 401:
             return AccessDenied(f"{text}: set HOLDFAST_TOKEN, or give ?token_file= in the URL")
         if response.status in (408, 429) or response.status >= 500:
-            return Unreachable(text)
+            return self._unsure(text) if once else Unreachable(text)
         return errors.UsageError(f"{text} (is a gateway of Holdfast there?)")
 
-    def _unreachable(self, error: BaseException) -> Unreachable:
-        why = str(error) or type(error).__name__
-        return Unreachable(
-            f"{self._settings.place}: no answer ({why}): does `holdfast run` or "
-            "`holdfast gateway` run there?"
-        )
+    def _unanswered(self, error: BaseException, once: bool) -> HoldfastError:
+        text = f"{self._settings.place}: no answer ({str(error) or type(error).__name__})"
+        if once:
+            return self._unsure(text)
+        return Unreachable(f"{text}: does `holdfast run` or `holdfast gateway` run there?")
+
+    @staticmethod
+    def _unsure(text: str) -> GiveUp:
+        return GiveUp(f"{text}: it may have been recorded: look before you say it again")
 
     def close(self) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from holdfast.engine.admission import SEQ_MAX
 from holdfast.engine.port import Catalog
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.gateway.mqtt.packets import Published
 from holdfast.gateway.mqtt.payloads import Values, format_of, values_of
 from holdfast.gateway.mqtt.table import Classes, EventRule, Table
@@ -67,12 +67,21 @@ class Decoder:
     def row(self, message: Published) -> Row | Told | None:
         """An event, or what a device says of an action; None for what is neither, nor a mistake."""
         try:
-            return self._row(message)
+            return self._legible(message)
         except UsageError:
             if time.monotonic() - self._renewed < REFRESH_SECONDS:
                 raise
         self._renew()  # a newer program may have brought its class since
-        return self._row(message)
+        return self._legible(message)
+
+    def _legible(self, message: Published) -> Row | Told | None:
+        """A payload that nobody thought of ends no bridge: it would come again to the next one."""
+        try:
+            return self._row(message)
+        except HoldfastError:
+            raise
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            raise UsageError(f"a payload that cannot be taken: {error}") from None
 
     def _renew(self) -> None:
         self._renewed = time.monotonic()

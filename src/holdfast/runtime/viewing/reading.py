@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from holdfast.engine.port import Engine
-from holdfast.errors import DamagedData, GiveUp, Missing, TimedOut
+from holdfast.errors import DamagedData, GiveUp, Missing, TimedOut, UsageError
 from holdfast.model.keys import check_key
 from holdfast.model.schema import RowReader, Schema, UntypedReader
 from holdfast.model.view import AnyView, Row, View
@@ -207,7 +207,10 @@ class StoredView:
     ) -> dict[tuple[str, int], tuple[int, int]]:
         """How far a view must be to have these events and what they issued."""
         wanted: dict[tuple[str, int], tuple[int, int]] = {}
+        known = self._engine.catalog.layout.numbers.stop
         for number, following in receipt.positions:
+            if number >= known:
+                raise UsageError(f"the receipt names partition {number}: it is of another fleet")
             view = self._engine.view(number)
             while True:
                 position, head = view.position_of(following), view.head()

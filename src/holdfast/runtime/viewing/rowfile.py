@@ -6,6 +6,7 @@ A file is of one version of the view's code. That a view is rebuilt is another f
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from holdfast.model.schema import Schema
 from holdfast.runtime.exporting.target import Place
 
 WAL_BYTES_MAX = 8 * 1024 * 1024  # a file's WAL is moved into it when it is larger
+_log = logging.getLogger("holdfast.views")
 
 _TABLES = """
     CREATE TABLE rows (
@@ -181,13 +183,18 @@ class RowFile:
             _put_fact(self._connection, name, value)
 
     def _tidy(self) -> None:
-        """Readers that are in the middle of a moment are not waited for: the next time does."""
+        """What was committed stands, so nothing fails here: the next time does it.
+
+        Readers are in the middle of a moment, or the disk is full.
+        """
         if wal_bytes(self.path) > WAL_BYTES_MAX:
-            with self._lock, explained(self.path):
+            with self._lock:
                 try:
                     self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
                 except apsw.BusyError:
                     pass
+                except apsw.Error as trouble:
+                    _log.warning("%s: not tidied yet: %s", self.path, trouble)
 
     def close(self) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from holdfast.runtime.exporting.target import Batch, Kind, Place
 from holdfast.stepping.commit import Head
 from holdfast.stepping.script import Firing, read_firings
 from holdfast.view.sql.jailer import Shared
+from holdfast.view.sql.picture import same
 from holdfast.view.sql.sheets import empty_table, marked
 
 CHUNKS_MAX = 64  # of a column, each from one refresh
@@ -123,9 +124,7 @@ class Log:
 
     def shared(self) -> Shared:
         parts = [part.table for _, part in sorted(self._parts.items())]
-        if self._shared is None or any(
-            a is not b for a, b in zip(self._shared[0], parts, strict=False)
-        ):
+        if self._shared is None or not same(self._shared[0], parts):
             self._shared = parts, Shared(arrow.concat_tables([self._empty(), *parts]))
         return self._shared[1]
 

@@ -82,13 +82,13 @@ class ClassSheets:
     def shared(self) -> Shared:
         """All partitions in one table, for other processes."""
         parts = [sheet.table() for _, sheet in sorted(self.sheets.items())]
-        if self._shared is None or not _same(self._shared[0], parts):
+        if self._shared is None or not same(self._shared[0], parts):
             table = arrow.concat_tables(parts) if parts else Sheet(self.columns).table()
             self._shared = parts, Shared(table)
         return self._shared[1]
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
+def same(one: list[Any], other: list[Any]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
