@@ -151,6 +151,19 @@ def test_a_bridge_without_rights_says_which_it_needs(
     assert "Not authorized" in caplog.text
 
 
+def test_a_command_that_is_refused_is_tried_again_and_the_others_are_not(
+    broker: Mosquitto, url: str, live: Live, tmp_path: Path
+) -> None:
+    """d-1 may publish to its own command topic."""
+    (tmp_path / "one").write_text("one")
+    for key in ("d-2", "d-1"):
+        live.send(Drone, key, Order(what="1"))
+    live.settle()
+    with bridged(url, broker, f"?password_file={tmp_path / 'one'}", user="d-1"):
+        eventually("three tries", lambda: broker.did("Denied PUBLISH from") >= 3)
+    assert broker.stored("agents/d-1/command") == 1, broker.log()
+
+
 def test_tls_with_certificates_of_both(tmp_path: Path, url: str, live: Live) -> None:
     made = Certificates(tmp_path / "certs")
     device, bridge = made.issue("d-1"), made.issue("bridge")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections import deque
 
 import msgspec
 
 from holdfast.errors import AccessDenied, HoldfastError, TryAgain
-from holdfast.gateway.mqtt.connection import Ticket
+from holdfast.gateway.mqtt.connection import PUBLISHES_AT_ONCE, Ticket
 from holdfast.gateway.mqtt.keeping import Keeping
 from holdfast.gateway.mqtt.link import Link
 from holdfast.gateway.mqtt.table import Table
@@ -54,6 +54,8 @@ class Commander:
         if self._cursor is None and from_now:
             self._skip()
         self._told = float("-inf")
+        self._done: set[str] = set()  # of the page that is published, what the broker has
+        self._refused: set[str] = set()  # and what it has refused
         self._stopping = threading.Event()
         self.published = 0
         self.expired = 0
@@ -94,11 +96,40 @@ class Commander:
         return 0.0
 
     def _publish(self, page: ActionPage) -> None:
-        tickets = [ticket for each in _urgent_first(page) if (ticket := self._sent(each))]
-        deadline = time.monotonic() + ACKNOWLEDGED_SECONDS
-        for ticket in tickets:
-            ticket.wait(max(0.0, deadline - time.monotonic()))
-        self.published += len(tickets)
+        """As many at once as are sent at once: none grows old in a queue behind others.
+
+        What the broker has is not published again, and what it has refused comes last: some
+        brokers end the connection over it.
+        """
+        refusals: list[AccessDenied] = []
+        opened: deque[tuple[str, Ticket]] = deque()
+        for issued in sorted(page, key=self._rank):
+            if issued.id in self._done:
+                continue
+            if len(opened) >= PUBLISHES_AT_ONCE:
+                self._await(*opened.popleft(), refusals)
+            if (ticket := self._sent(issued)) is not None:
+                opened.append((issued.id, ticket))
+        while opened:
+            self._await(*opened.popleft(), refusals)
+        if refusals:
+            raise refusals[0]
+        self._done.clear()
+        self._refused.clear()
+
+    def _rank(self, issued: IssuedAction) -> tuple[bool, bool]:
+        """Urgent ones first, otherwise in their order."""
+        return issued.id in self._refused, issued.priority != "urgent"
+
+    def _await(self, id: str, ticket: Ticket, refusals: list[AccessDenied]) -> None:
+        try:
+            ticket.wait(ACKNOWLEDGED_SECONDS)
+        except AccessDenied as refusal:
+            refusals.append(refusal)
+            self._refused.add(id)
+            return
+        self._done.add(id)
+        self.published += 1
 
     def _sent(self, issued: IssuedAction) -> Ticket | None:
         action = issued.action
@@ -127,11 +158,6 @@ class Commander:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join()
-
-
-def _urgent_first(page: ActionPage) -> Iterable[IssuedAction]:
-    """Otherwise in their order."""
-    return sorted(page, key=lambda each: each.priority != "urgent")
 
 
 def payload_of(issued: IssuedAction, action: Plain) -> bytes:
