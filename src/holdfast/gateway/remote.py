@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 from starlette.concurrency import iterate_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
@@ -47,6 +48,21 @@ from holdfast.runtime.untyped import UntypedLive
 _OF_ENGINE = ("hides", "paused_seconds")
 
 
+class _Number(Convertor[int]):
+    """Starlette's own fails at one with thousands of digits."""
+
+    regex = "[0-9]{1,9}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+
+
 class RemoteRoutes:
     def __init__(self, live: UntypedLive, crews: Crews, bodies: Bodies, bounds: Bounds) -> None:
         self._live = live
@@ -59,8 +75,8 @@ class RemoteRoutes:
     def routes(self) -> list[BaseRoute]:
         return [
             route("/engine", "GET", Role.READ, self._told),
-            route("/engine/{partition}/append", "POST", Role.SEND, self._append),
-            route("/engine/{partition}/{method}", "POST", Role.READ, self._view),
+            route("/engine/{partition:number}/append", "POST", Role.SEND, self._append),
+            route("/engine/{partition:number}/{method}", "POST", Role.READ, self._view),
         ]
 
     async def _told(self, request: Request) -> Response:
@@ -129,11 +145,10 @@ class RemoteRoutes:
             yield Reply(FAILED, 0, 0, pack_error(error))
 
     def _known(self, request: Request) -> int:
-        text: str = request.path_params["partition"]
-        known = range(self._engine.catalog.layout.numbers.stop)
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) in known):
-            raise Missing(f"there is no partition {text[:20]}")
-        return int(text)
+        number: int = request.path_params["partition"]
+        if number >= self._engine.catalog.layout.numbers.stop:
+            raise Missing(f"there is no partition {number}")
+        return number
 
 
 def _engines(request: Request) -> Request:
