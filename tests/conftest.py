@@ -4,11 +4,13 @@ Machines differ, so slowness is no failure of a property; seeds are shown.
 """
 
 import os
+import shutil
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.run import place
 from tests.servers.kafka import kafka
 from tests.servers.seaweed import s3_keys, seaweed
 
@@ -19,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Before anybody asks for a temporary folder.
+_OWN_PLACE = place.choose()
+
 # Fleets of the tests have no gateway unless a test asks for one: they would all want one port.
 os.environ["HOLDFAST_PORT"] = "none"
 
@@ -26,6 +31,12 @@ settings.register_profile(
     "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("holdfast")
+
+
+@pytest.hookimpl(trylast=True)  # fixtures of the whole run end before
+def pytest_sessionfinish(exitstatus: int) -> None:
+    if _OWN_PLACE is not None and exitstatus == pytest.ExitCode.OK:  # else somebody wants to look
+        shutil.rmtree(_OWN_PLACE, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

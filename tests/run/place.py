@@ -1,0 +1,33 @@
+"""Where the files of a run of tests are: in memory where there is enough of it, else on the disk.
+
+Tests kill processes, and a killed process loses nothing it has written, in memory or not. What a
+power loss does is shown by recorded writes (tests/crashes), so no test needs a disk that waits.
+TMPDIR, if set, is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 6 * 1024**3  # a run of all tests holds less than half of it at any moment
+PREFIX = "holdfast-tests-"
+
+
+def choose() -> Path | None:
+    """Point TMPDIR, of this process and of all it starts, into memory; the folder if it is new."""
+    if "TMPDIR" in os.environ:  # also in the workers of a run, which have it from their parent
+        return None
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
+        return None
+    for left in MEMORY.glob(f"{PREFIX}*"):  # of runs that were killed, or that failed
+        if not Path(f"/proc/{left.name.removeprefix(PREFIX)}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = MEMORY / f"{PREFIX}{os.getpid()}"
+    folder.mkdir()
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # it may have been asked before
+    return folder

@@ -1,0 +1,99 @@
+"""What each test costs: wall seconds, processor seconds, and so the seconds in which it waits.
+
+A pytest plugin: `pytest -p tests.run.times`, with HOLDFAST_TEST_TIMES=FILE, writes a line of JSON per
+test, from every process of a run. `python -m tests.run.times FILE` makes the table of
+docs/TESTING.md of it (`make test-times` does both).
+
+Processor seconds are those of the test's process, all its threads, and of the children that ended
+during the test, with theirs. A server that all tests of a run share counts where it is stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FILE = "HOLDFAST_TEST_TIMES"
+DEAREST = 25
+
+
+def _processor_seconds() -> float:
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    wall, processor = time.monotonic(), _processor_seconds()
+    try:
+        return (yield)
+    finally:
+        cost = Cost(
+            item.nodeid,
+            time.monotonic() - wall,
+            _processor_seconds() - processor,
+        )
+        with Path(os.environ[FILE]).open("a", encoding="utf-8") as out:  # one write: whole lines
+            out.write(json.dumps([cost.test, cost.wall, cost.processor]) + "\n")
+
+
+@dataclass(frozen=True)
+class Cost:
+    test: str
+    wall: float
+    processor: float
+
+    @property
+    def file(self) -> str:
+        return self.test.partition("::")[0]
+
+    @property
+    def folder(self) -> str:
+        return "/".join(self.file.split("/")[:2])
+
+
+def read(path: Path) -> list[Cost]:
+    return [Cost(*json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+
+def _rows(costs: Iterable[Cost], by: str) -> list[tuple[str, int, float, float, float]]:
+    groups: dict[str, list[Cost]] = defaultdict(list)
+    for cost in costs:
+        groups[getattr(cost, by)].append(cost)
+    rows = [
+        (
+            name,
+            len(group),
+            sum(each.wall for each in group),
+            sum(each.processor for each in group),
+            sum(max(0.0, each.wall - each.processor) for each in group),
+        )
+        for name, group in groups.items()
+    ]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def table(costs: list[Cost]) -> str:
+    """Markdown: each folder, and behind them the files that take longest."""
+    lines = ["| folder | tests | wall s | processor s | waits s |", "|---|---|---|---|---|"]
+    total = ("all", len(costs), *(sum(row[n] for row in _rows(costs, "folder")) for n in (2, 3, 4)))
+    for name, tests, *seconds in [*_rows(costs, "folder"), total]:
+        lines.append(f"| `{name}` | {tests} | " + " | ".join(f"{s:.0f}" for s in seconds) + " |")
+    lines += ["", "The dearest files:", "", *lines[:2]]
+    lines[-2] = lines[-2].replace("folder", "file")
+    for name, tests, *seconds in _rows(costs, "file")[:DEAREST]:
+        lines.append(f"| `{name}` | {tests} | " + " | ".join(f"{s:.1f}" for s in seconds) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(read(Path(sys.argv[1]))))
