@@ -10,10 +10,11 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.run import place
+from tests.run import place, speed
 from tests.servers.kafka import kafka
 from tests.servers.seaweed import s3_keys, seaweed
 
+pytest_plugins = ["tests.run.leftovers"]
 __all__ = ["kafka", "s3_keys", "seaweed"]  # fixtures for every test
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,6 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Before anybody asks for a temporary folder.
 _OWN_PLACE = place.choose()
+speed.measure()
 
 # Fleets of the tests have no gateway unless a test asks for one: they would all want one port.
 os.environ["HOLDFAST_PORT"] = "none"

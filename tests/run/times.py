@@ -1,7 +1,7 @@
 """What each test costs: wall seconds, processor seconds, and so the seconds in which it waits.
 
-A pytest plugin: `pytest -p tests.run.times`, with HOLDFAST_TEST_TIMES=FILE, writes a line of JSON per
-test, from every process of a run. `python -m tests.run.times FILE` makes the table of
+A pytest plugin: `pytest -p tests.run.times`, with HOLDFAST_TEST_TIMES=FILE, writes a line of JSON
+per test, from every process of a run. `python -m tests.run.times FILE` makes the table of
 docs/TESTING.md of it (`make test-times` does both).
 
 Processor seconds are those of the test's process, all its threads, and of the children that ended
