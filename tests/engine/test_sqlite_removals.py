@@ -32,10 +32,11 @@ MOMENTS = ["listed", "opened", "read"]
 
 
 class Meanwhile:
-    """Lets something happen once, when the next segment is opened."""
+    """Lets something happen once, when the next file of this kind is opened."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, moment: str, ending: str = ".seg") -> None:
         self._moment = moment
+        self._ending = ending
         self._acts: list[Act] = []
         self._open, self._read = apsw.Connection, files.check_format
         monkeypatch.setattr(apsw, "Connection", self._opening)
@@ -55,7 +56,7 @@ class Meanwhile:
         self._reach("read", str(path))
 
     def _reach(self, moment: str, path: str) -> None:
-        if self._acts and moment == self._moment and path.endswith(".seg"):
+        if self._acts and moment == self._moment and path.endswith(self._ending):
             self._acts.pop()()
 
     @property
