@@ -1,5 +1,6 @@
 """Goal: the archive is read whole, and what is missing or damaged in it is named in one line."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -147,3 +148,40 @@ def test_the_oldest_can_be_forgotten(store: Store) -> None:
     assert archive.reach("log", BORN)[:2] == (4, 21)  # type: ignore[index]
     archive.forget("log", BORN, 1_000)
     assert archive.reach("log", BORN)[:2] == (20, 21)  # type: ignore[index]  # the end stays known
+
+
+def meanwhile(store: Store, act: Callable[[], None]) -> None:
+    """It happens once: after a list, before anything in it is read."""
+    get = store.get
+
+    def first(name: str) -> bytes:
+        store.get = get  # type: ignore[method-assign]
+        act()
+        return get(name)
+
+    store.get = first  # type: ignore[method-assign]
+
+
+def test_an_end_that_is_merged_while_it_is_looked_for(store: Store) -> None:
+    def merge() -> None:
+        put(store, 9, 21, merged=True)
+        for first in (9, 20):
+            del store.objects[name_of("log", BORN, first)]
+
+    meanwhile(store, merge)
+    assert Archive(store).reach("log", BORN)[1] == 21  # type: ignore[index]
+
+
+def test_an_end_that_is_listed_and_not_there_is_told(store: Store) -> None:
+    gone = name_of("log", BORN, 20)
+    store.get = lambda name: Store.get(store, "" if name == gone else name)  # type: ignore[method-assign]
+    with pytest.raises(Missing):
+        Archive(store).reach("log", BORN)
+
+
+def test_what_was_forgotten_while_it_is_read_is_not_damage(store: Store) -> None:
+    frames = Archive(store).frames(BORN, 0)
+    assert next(frames).first == 0
+    Archive(store).forget("log", BORN, 9)
+    with pytest.raises(Missing, match="are archived from 9 on, not from 3"):
+        list(frames)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from holdfast.errors import Unreachable
+from holdfast.errors import Missing, Unreachable
 from holdfast.runtime.archiving import merging
 from holdfast.runtime.archiving.archive import Archive
 from holdfast.runtime.archiving.merging import SETTLED_SECONDS, Merger
@@ -104,3 +104,31 @@ def test_mergers_that_die_anywhere_and_race(seed: int) -> None:
         assert read(store, 33) == list(range(33, 80))
         assert Archive(store).reach("log", BORN)[:2] == (0, 80)  # type: ignore[index]
     assert len(store.objects) <= 18
+
+
+def test_another_merger_may_be_faster() -> None:
+    """It removes what was listed here, before it is read."""
+    store = Store()
+    for number in range(100):
+        put(store, number, shipped=0.0)
+    mergers = [Merger(store, clock=lambda: 2 * SETTLED_SECONDS) for _ in range(2)]
+    get = store.get
+
+    def first(name: str) -> bytes:
+        store.get = get  # type: ignore[method-assign]
+        assert mergers[1].tick() == 10
+        return get(name)
+
+    store.get = first  # type: ignore[method-assign]
+    assert mergers[0].tick() == 0
+    assert mergers[0].tick() == 10
+    assert read(store) == list(range(100))
+
+
+def test_what_is_listed_and_not_there_is_told() -> None:
+    store = Store()
+    for number in range(100):
+        put(store, number, shipped=0.0)
+    store.get = lambda name: Store.get(store, "")  # type: ignore[method-assign]
+    with pytest.raises(Missing):
+        Merger(store, clock=lambda: 2 * SETTLED_SECONDS).tick()

@@ -183,6 +183,16 @@ def children_of(pid: int) -> list[int]:
     return sorted(each for each, stat in stats.items() if stat is not None and int(stat[1]) == pid)
 
 
+def wakeups(pid: int) -> int:
+    """How often its threads have waited for something, which is how often they were woken."""
+    counted = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has ended
+            told = (thread / "status").read_text()
+            counted += int(told.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return counted
+
+
 def cpu_seconds(pid: int) -> float:
     stat = _stat(pid)
     assert stat is not None, f"process {pid} is gone"

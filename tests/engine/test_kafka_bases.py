@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.kafka.bases import pack
+from holdfast.blob.files import FileBlob
+from holdfast.engine.kafka.bases import BaseCopy, BlobBases, pack
 from holdfast.engine.kafka.engine import KafkaEngine
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Limits
-from holdfast.errors import DamagedData
+from holdfast.errors import DamagedData, Missing
 from holdfast.stepping.commit import Head
 from holdfast.testing.conformance import FLEET
 from holdfast.testing.conformance.lanes import fold_urgent, lane, urgent
@@ -175,3 +176,32 @@ def test_an_old_base_copy_does_not_take_the_place_of_a_newer_one(fleets: Fleets)
     found = engine._copies.bases._store.newest(0, engine.catalog.incarnation(0))
     assert found is not None
     assert found[0].commits > old[0].commits
+
+
+def test_one_that_newer_ones_replace_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is slow finds its parts gone, and reads the newest that is there by then."""
+    settings = KafkaSettings("unused:1", "p", FORGETFUL, base=f"file:{tmp_path}")
+    bases = BlobBases(settings, "born")
+
+    def put(commits: int) -> tuple[BaseCopy, bytes]:
+        packed = b"%d" % commits
+        found = BaseCopy(0, "0-abc", commits, 0, 0, len(packed)), packed
+        bases.put(*found)
+        return found
+
+    newest = [put(1)]
+    get = FileBlob.get
+
+    def late(blob: FileBlob, name: str) -> bytes:
+        if newest[0][0].commits == 1:
+            newest[:] = [put(commits) for commits in (2, 3)][1:]
+        return get(blob, name)
+
+    monkeypatch.setattr(FileBlob, "get", late)
+    assert bases.newest(0, "0-abc") == newest[0]
+    for part in tmp_path.rglob("000000"):
+        part.unlink()
+    with pytest.raises(Missing):
+        bases.newest(0, "0-abc")

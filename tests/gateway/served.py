@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 
 from holdfast import Live
 from holdfast.gateway.serving import Server, listen, make_server
@@ -135,3 +137,16 @@ def until_started(server: Server, thread: threading.Thread) -> None:
         assert thread.is_alive(), "the gateway has ended"
         assert time.monotonic() < deadline, "the gateway does not start"
         time.sleep(0.005)
+
+
+def taken_away_once_seen(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Whoever looks whether it is there finds it, and the next who looks does not."""
+    stat = os.stat
+
+    def seen(place: Any, *words: Any, **more: Any) -> os.stat_result:
+        found = stat(place, *words, **more)
+        if str(place) == str(path):
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(os, "stat", seen)

@@ -21,7 +21,7 @@ from holdfast.gateway.settings import Settings
 from holdfast.gateway.tokens import lines_for
 from tests.cli.commands import eventually, holdfast_here
 from tests.cli.commands import refused as refused_command
-from tests.gateway.served import Client, Served, refused, served
+from tests.gateway.served import Client, Served, refused, served, taken_away_once_seen
 from tests.gateway.sse import Stream
 from tests.gateway.websocket import Following
 from tests.servers.missing import missing
@@ -253,3 +253,14 @@ def _answers(client: Client) -> bool:
         return client.get("/healthz").status == 200
     except (OSError, http.client.HTTPException):  # the alert, or the line is closed
         return False
+
+
+def test_a_certificate_that_is_being_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who removes the old one first and then puts the new one there ends no look at it."""
+    certificate = tmp_path / "server.pem"
+    certificate.write_text("old")
+    taken_away_once_seen(monkeypatch, certificate)
+    assert serving._stamps(str(certificate)) != [0]
+    assert serving._stamps(str(certificate)) == [0]

@@ -19,6 +19,7 @@ from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.viewing import folding, rowfile
 from holdfast.runtime.viewing.reading import StoredView
 from holdfast.runtime.viewing.running import Runner
+from tests.engine.test_sqlite_removals import MOMENTS, Meanwhile
 from tests.runtime.semantics import World, opened
 from tests.view.zones import Battery, Drone, Rest, Sent, Zone, ZoneLoad, expected, fleet
 
@@ -272,3 +273,26 @@ def test_bounds_stop_a_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         receipt = live.send(Drone, "d-1", Battery(zone="c", percent=50))
         with pytest.raises(GiveUp, match=r"row 'c' has \d+ bytes, 10 is the bound"):
             live.view(ZoneLoad).get("c", after=receipt)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_reader_finds_the_file_that_took_the_place_of_its_own(
+    world: World, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebuild ends, and removes the file before, while somebody opens that."""
+    runner = Runner(world.engine, ZoneLoad, tmp_path / "views")
+    batteries(world, 50, 60)
+    turn(runner)
+    reader = StoredView(world.engine, tmp_path / "views", "ZoneLoad")
+
+    def rebuild() -> None:
+        reader.ask_for_rebuild()
+        turn(runner)
+
+    meanwhile = Meanwhile(monkeypatch, moment, "000001.db")
+    meanwhile.happens(rebuild)
+    assert reader.positions() == {0: 2}
+    assert meanwhile.happened
+    assert [path.name for path in tmp_path.rglob("*.db") if "views" in path.parts] == ["000002.db"]
+    runner.close()
+    reader.close()

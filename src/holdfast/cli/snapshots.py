@@ -87,10 +87,12 @@ def list_snapshots(url: str, store: str | None, as_json: bool) -> None:
     with _opened(store, url) as opened:
         for listed in opened.listed():
             try:
-                manifest = opened.load(listed)
+                manifest = opened.look(listed)
             except TheirBug as reason:
                 unreadable.append(reason)
                 continue
+            if manifest is None:
+                continue  # deleted since it was listed
             size = sum({ref.object: ref.bytes for ref in manifest.chunks()}.values())
             position = sum(entry.facts.head.position for entry in manifest.partitions)
             if as_json:

@@ -7,11 +7,11 @@ import socket
 import ssl
 import threading
 import time
-from pathlib import Path
 from typing import Protocol
 
 import uvicorn
 
+from holdfast.engine.sqlite.files import status_of
 from holdfast.errors import InUse, UsageError
 from holdfast.gateway.application import Gateway
 from holdfast.gateway.connections import Socket, connection_class
@@ -151,4 +151,6 @@ def _renew(context: ssl.SSLContext, certificate: str, key: str) -> None:
 
 
 def _stamps(*names: str) -> list[int]:
-    return [Path(name).stat().st_mtime_ns if Path(name).exists() else 0 for name in names]
+    """0 for one that is being replaced."""
+    found = map(status_of, names)
+    return [0 if status is None else status.st_mtime_ns for status in found]

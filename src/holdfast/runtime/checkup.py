@@ -23,7 +23,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import FORMAT, open_existing
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.keeping import KeepMark
-from holdfast.engine.sqlite.segment import Segment, list_segments
+from holdfast.engine.sqlite.segment import open_newest
 from holdfast.engine.sqlite.standing import about
 from holdfast.engine.stamping import next_stamp, system_clock
 from holdfast.engine.urls import DEFAULT_URL, parse
@@ -167,8 +167,7 @@ class Checkup:
         now = system_clock()
         ahead = 0.0
         for number in numbers:
-            folder = folder_of(self.root, number) / "inbox"
-            segment = Segment(folder, list_segments(folder)[-1])
+            segment = open_newest(folder_of(self.root, number) / "inbox")
             try:
                 last = segment.head().stamp
             finally:

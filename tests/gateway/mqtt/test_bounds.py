@@ -16,6 +16,7 @@ from holdfast.gateway.mqtt.packets import Published
 from holdfast.gateway.mqtt.rejecting import Rejected, Rejects
 from tests.gateway.mqtt.fleets import fleet
 from tests.gateway.mqtt.rig import Device, bridged, eventually, noted, rejected
+from tests.gateway.served import taken_away_once_seen
 from tests.servers.mosquitto import Mosquitto
 
 HUGE = 10**5_000
@@ -136,3 +137,14 @@ def test_the_file_of_rejected_messages_is_bounded(
     huge = Published("t/huge", b"\xff" * 1_000_000)
     rejects.write([Rejected(huge, "too large")])
     assert '"bytes":1000000' in rejects.path.read_text().splitlines()[-1]
+
+
+def test_the_file_of_rejected_messages_may_be_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a program that rotates files, at any moment."""
+    rejects = Rejects(tmp_path)
+    rejects.write([Rejected(Published("t/1", b"x"), "no reason")])
+    taken_away_once_seen(monkeypatch, rejects.path)
+    rejects.write([Rejected(Published("t/2", b"x"), "no reason")])
+    assert [line[:40].count("t/2") for line in rejects.path.read_text().splitlines()] == [1]

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from holdfast.engine.port import Engine
+from holdfast.engine.port import Engine, View
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.exporting import states
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.untyped import UntypedLive
+from holdfast.stepping.commit import Head
+from holdfast.stepping.inputs import StoredFrame
 from tests.runtime.exporting.fleets import Arm, Drone, Tell, Tick, Visitor, fleet
 from tests.runtime.exporting.sinks import Sink, export, micros
 from tests.runtime.semantics import World, opened
@@ -137,3 +139,16 @@ class _engine:
 
     def __exit__(self, *_: object) -> None:
         self.engine.close()
+
+
+def test_the_time_of_a_head_is_never_that_of_a_later_event() -> None:
+    """Retention took the event before it, and what came later is what is left."""
+
+    class Left:
+        def inbox_first(self) -> int:
+            return 0
+
+        def frames(self, first: int, most: int) -> list[StoredFrame]:
+            return [StoredFrame(9, 1, 500.0, b"")]
+
+    assert states._stamp(cast(View, Left()), Head(position=5, now=100.0)) == 100.0

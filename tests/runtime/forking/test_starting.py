@@ -95,3 +95,17 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
             time_of(world.engine, 9, 7)
         with pytest.raises(UsageError, match=r"position 1:7000: partition 1 has folded and kept 0"):
             time_of(world.engine, 1, 7000)
+
+
+def test_a_position_that_goes_past_retention_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at what is kept and the read."""
+    with recorded_yard(4, tmp_path, sends=10) as world:
+        view = world.engine.view(1)
+        later = view.frames(view.head().position - 1, 1)
+        assert later[0].first > 2
+        for left in ([], later):
+            monkeypatch.setattr(type(view), "frames", lambda *_, left=left: left)
+            with pytest.raises(UsageError, match="before position 2 went past retention"):
+                time_of(world.engine, 1, 2)

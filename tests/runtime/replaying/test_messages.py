@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -25,6 +26,28 @@ class Inbox:
         return [self._stored] if position == 0 else []
 
 
+class Left(Inbox):
+    """It began with position 0 a moment ago."""
+
+    def __init__(self) -> None:
+        columns = {
+            "origin": const("message"),
+            "agent": const("A"),
+            "key": rows(["k-1"]),
+            "from_agent": const("A"),
+            "from_key": rows(["k-2"]),
+            "hops": integers([1]),
+            "event_time": floats([1.0]),
+            "schema": const(7),
+            "rows.7": opaque(b"\x91\x90"),
+        }
+        super().__init__(Frame(1, columns))
+        self._left = replace(self._stored, first=5)
+
+    def frames(self, position: int, most: int) -> list[StoredFrame]:
+        return [self._left] if position < 6 else []
+
+
 def test_a_message_of_many_columns_is_found() -> None:
     """A kernel's messages have one per field: what they are is said far behind the names."""
     names = [f"measured_value_{n:02}" for n in range(40)]
@@ -44,3 +67,11 @@ def test_a_message_of_many_columns_is_found() -> None:
     view = cast(View, Inbox(Frame(1, columns)))
     feed = MessageFeed(view, layout, layout.partition_of("k-2"), Behind())
     assert feed.pop() is not None
+
+
+def test_retention_that_goes_past_it_ends_what_is_compared() -> None:
+    """It is no difference: what it has unlinked meanwhile was there."""
+    view = cast(View, Left())
+    feed = MessageFeed(view, Layout.even(1), 0, Behind())
+    assert feed.whole
+    assert feed.pop() is None

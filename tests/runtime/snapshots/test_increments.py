@@ -3,8 +3,9 @@ is removed later, what remains can be restored."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from holdfast.blob.files import FileBlob
 from holdfast.engine.memory import MemoryEngine
 from holdfast.errors import DiskFull, Unreachable, UsageError
 from holdfast.runtime.snapshots import chunks, creating, retention
+from holdfast.runtime.snapshots.backing import Request, _choose
 from holdfast.runtime.snapshots.chunks import Chunks, runs_of_slots
 from holdfast.runtime.snapshots.creating import Creation, Made, Memory
 from holdfast.runtime.snapshots.restoring import StoredContents, verify
 from holdfast.runtime.snapshots.retention import GRACE_SECONDS, Keeping, collect, expendable
 from holdfast.runtime.snapshots.rows import Row
 from holdfast.runtime.snapshots.store import Listed, SnapshotStore
+from tests.cli.commands import holdfast_here
 
 AGENTS = 4_000
 NOW = 1_800_000_000.0
@@ -342,3 +345,39 @@ def test_where_the_manifest_may_be_there_its_chunks_stay(world: World) -> None:
         with pytest.raises(Unreachable):
             world.snapshot(name="there")
     assert verify(SnapshotStore(world.blob), "there").agents == AGENTS
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda world: world.store.newest().name,
+        lambda world: [each.name for each in world.store.readable()][-1],
+        lambda world: _choose(world.store, Request("unused"), None).name,
+        lambda world: listed_by_command(world)[-1],
+        lambda world: str(collect(world.store, NOW) or "kept"),
+        lambda world: world.snapshot(name="kept-too").manifest.name.removesuffix("-too"),
+    ],
+)
+def test_one_that_is_deleted_while_others_look_is_passed_over(
+    world: World, look: Callable[[World], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody deletes it after it was listed, before it is read."""
+    world.snapshot(name="kept", remember=False)
+    world.snapshot(name="gone", remember=False)
+    get = FileBlob.get
+
+    def late(blob: FileBlob, name: str) -> bytes:
+        if name.endswith(".gone"):
+            blob.delete(name)
+        return get(blob, name)
+
+    monkeypatch.setattr(FileBlob, "get", late)
+    assert look(world) == "kept"
+    assert not [name for name in world.blob.list("snapshots") if name.endswith(".gone")]
+
+
+def listed_by_command(world: World) -> list[str]:
+    place = Path(world.blob.url.removeprefix("file:"))
+    words = ("snapshot", "list", "--json", "--snapshots", world.blob.url)
+    lines = holdfast_here(*words, cwd=place).stdout.splitlines()
+    return [json.loads(line)["name"] for line in lines]

@@ -34,7 +34,7 @@ from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import bases_topic
 from holdfast.engine.sqlite.files import explained, open_existing
 from holdfast.engine.sqlite.standing import read_head
-from holdfast.errors import DamagedData
+from holdfast.errors import DamagedData, Missing
 from holdfast.stepping.commit import Head
 
 PART_BYTES = 900_000  # of a record: brokers take a million unless told otherwise
@@ -232,7 +232,16 @@ class BlobBases:
         return sorted(name.removesuffix("/whole") for name in found)
 
     def newest(self, number: int, incarnation: str) -> tuple[BaseCopy, bytes] | None:
-        for name in reversed(self._names(number)):
+        names = self._names(number)
+        try:
+            return self._newest_of(names, incarnation)
+        except Missing:
+            if names == self._names(number):
+                raise
+            return self.newest(number, incarnation)  # newer ones took the place of it meanwhile
+
+    def _newest_of(self, names: list[str], incarnation: str) -> tuple[BaseCopy, bytes] | None:
+        for name in reversed(names):
             facts = msgspec.json.decode(self._blob.get(f"{name}/whole"), type=BaseCopy)
             if facts.incarnation != incarnation:
                 continue

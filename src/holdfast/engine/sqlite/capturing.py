@@ -18,7 +18,7 @@ from holdfast.engine.sqlite.files import damaged, explained, undone
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.locks import Turnstile
-from holdfast.engine.sqlite.segment import Segment, list_segments
+from holdfast.engine.sqlite.segment import Segment, list_segments, open_segment
 from holdfast.engine.sqlite.view import SqliteView
 from holdfast.stepping.commit import Call, Fate, Letter, Record
 from holdfast.stepping.inputs import StoredFrame
@@ -63,7 +63,9 @@ class CapturedPartition:
             names = names[max((i for i, n in enumerate(names) if n.first <= position), default=0) :]
         for name in names:
             if name not in known and (not known or name > max(known)):
-                self._segments.append(Segment(self._folder, name))
+                segment = open_segment(self._folder, name)
+                if segment is not None:  # otherwise all in it is folded, and past retention
+                    self._segments.append(segment)
 
     def lock(self) -> None:
         self._turnstile.acquire(APPEND_SECONDS)

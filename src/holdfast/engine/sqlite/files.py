@@ -191,14 +191,31 @@ def _unfinished(path: Path) -> Path:
 def open_existing(
     path: Path, *, read_only: bool = False, newest: int | None = None
 ) -> apsw.Connection:
+    """DamagedData if it is not there, or not there any more once it is open."""
+    try:
+        connection = _open(path, read_only, newest or newest_of(path))
+    except HoldfastError:
+        _check_there(path)
+        raise
+    with undone(connection.close):
+        _check_there(path)
+    return connection
+
+
+def _check_there(path: Path) -> None:
+    """Who removes a file removes its WAL after it. So where the file is, its WAL was opened too."""
     with explained(path):
         if not path.exists():
             raise damaged(path, "the file is missing")
+
+
+def _open(path: Path, read_only: bool, newest: int) -> apsw.Connection:
+    with explained(path):
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags)
     with undone(connection.close), explained(path):
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        check_format(connection, path, newest or newest_of(path))
+        check_format(connection, path, newest)
         _make_certain(path)
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("PRAGMA synchronous=FULL")
@@ -273,21 +290,30 @@ def sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def wal_bytes(path: Path) -> int:
+def status_of(path: Path | str) -> os.stat_result | None:
+    """None where there is no such file, or none any more."""
     try:
-        return os.stat(f"{path}-wal").st_size
+        return os.stat(path)
     except FileNotFoundError:
-        return 0
+        return None
+
+
+def bytes_of(path: Path | str) -> int:
+    status = status_of(path)
+    return status.st_size if status is not None else 0
+
+
+def wal_bytes(path: Path) -> int:
+    return bytes_of(f"{path}-wal")
 
 
 def last_written(path: Path) -> float:
-    """The time of the last write to the file or, which may be much later, to its WAL."""
-    times = [path.stat().st_mtime]
-    try:
-        times.append(Path(f"{path}-wal").stat().st_mtime)
-    except FileNotFoundError:
-        pass
-    return max(times)
+    """The time of the last write to the file or, which may be much later, to its WAL.
+
+    Of one that is gone, long ago.
+    """
+    found = (status_of(path), status_of(f"{path}-wal"))
+    return max((status.st_mtime for status in found if status is not None), default=0.0)
 
 
 def remove(path: Path) -> None:

@@ -15,6 +15,7 @@ from holdfast.engine.faults import FaultPoints
 from holdfast.engine.inheritance import Dedupe, refuses
 from holdfast.engine.port import APPEND_SECONDS, Limits, Parcel, Taken
 from holdfast.engine.sqlite.files import (
+    bytes_of,
     damaged,
     explained,
     last_written,
@@ -32,10 +33,12 @@ from holdfast.engine.sqlite.segment import (
     SegmentName,
     create_next,
     list_segments,
+    open_newest,
+    open_segment,
 )
 from holdfast.engine.sqlite.waking import FIFO, wake
 from holdfast.engine.stamping import Clock, Instant, next_stamp
-from holdfast.errors import Busy, DamagedData, HoldfastError, TryAgain, UsageError
+from holdfast.errors import Busy, HoldfastError, TryAgain
 from holdfast.stepping.commit import Head
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.lane import LANE, divided
@@ -133,7 +136,7 @@ class SqliteInbox:
         self._open = None
 
     def _open_newest(self) -> Segment:
-        newest = Segment(self.folder, list_segments(self.folder)[-1])
+        newest = open_newest(self.folder)
         with undone(newest.close):
             self._check_whole(newest)
         self._open = newest
@@ -314,23 +317,19 @@ class SqliteInbox:
             with explained(last.path):
                 if self._is_newest(last, last.head()):
                     return [(last, True)]  # as nearly always: the folder need not be listed
-        names = list_segments(self.folder)
-        self._newest_read = names[-1]
-        start = max((i for i, n in enumerate(names) if n.first <= position), default=0)
-        opened = [(self._reader(name), name == names[-1]) for name in names[start : start + 2]]
-        return [(segment, newest) for segment, newest in opened if segment is not None]
+        while True:
+            names = list_segments(self.folder)
+            self._newest_read = names[-1]
+            start = max((i for i, n in enumerate(names) if n.first <= position), default=0)
+            opened = [(self._reader(name), name == names[-1]) for name in names[start : start + 2]]
+            if found := [(segment, newest) for segment, newest in opened if segment is not None]:
+                return found  # otherwise retention took both, and there are later ones
 
     def _reader(self, name: SegmentName) -> Segment | None:
         """Few stay open, and the ones used last: a read has two of them in its hands at once."""
-        segment = self._readers.pop(name, None)
-        if segment is None:
-            try:
-                segment = Segment(self.folder, name)
-            except (DamagedData, UsageError):
-                if not (self.folder / str(name)).exists():
-                    return None  # past retention, a moment ago
-                raise
-        self._readers[name] = segment
+        segment = self._readers.pop(name, None) or open_segment(self.folder, name)
+        if segment is not None:
+            self._readers[name] = segment
         while len(self._readers) > READERS_MAX:
             self._readers.pop(next(iter(self._readers))).close()
         return segment
@@ -351,8 +350,9 @@ class SqliteInbox:
         settled = self._clock().wall - SETTLED_SECONDS
         for name in list_segments(self.folder)[:-1]:
             path = self.folder / str(name)
-            if wal_bytes(path) and last_written(path) < settled:
-                with closing(Segment(self.folder, name)) as sealed, explained(sealed.path):
+            waits = wal_bytes(path) and last_written(path) < settled
+            if waits and (sealed := open_segment(self.folder, name)) is not None:
+                with closing(sealed), explained(path):
                     sealed.checkpoint()
 
     def _sweep(self) -> None:
@@ -379,7 +379,7 @@ class SqliteInbox:
         oldest_kept = self._clock().wall - self._limits.retain_seconds
         for name, following in reversed(list(pairwise(names))):
             path = self.folder / str(name)
-            kept += path.stat().st_size + wal_bytes(path)
+            kept += bytes_of(path) + wal_bytes(path)
             aged = last_written(path) < oldest_kept
             aged = aged and not self.kept.keeps(following.first)
             past = aged or kept > self._limits.retain_bytes

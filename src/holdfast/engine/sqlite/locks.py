@@ -7,6 +7,7 @@ import fcntl
 import os
 import signal
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -104,12 +105,12 @@ def _who_has_open(descriptor: int) -> list[int]:
     """Processes that have the same file open, as far as we may look."""
     wanted = os.fstat(descriptor)
     found = set()
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if os.path.samestat(link.stat(), wanted):
-                found.add(int(link.parts[2]))
-        except OSError:
-            continue  # closed or ended a moment ago
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):  # it has ended a moment ago, or is not ours to look at
+            for link in folder.iterdir():
+                with suppress(OSError):  # closed a moment ago
+                    if os.path.samestat(link.stat(), wanted):
+                        found.add(int(folder.parts[2]))
     return sorted(found)
 
 

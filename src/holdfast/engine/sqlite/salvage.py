@@ -21,13 +21,7 @@ import apsw
 from holdfast.engine.sqlite.blocks import list_blocks, named
 from holdfast.engine.sqlite.catalog import RESCALED_FORMAT
 from holdfast.engine.sqlite.checks import check_index, check_structure, verified, verified_frame
-from holdfast.engine.sqlite.files import (
-    check_format,
-    explained,
-    has_table,
-    newest_of,
-    wal_bytes,
-)
+from holdfast.engine.sqlite.files import check_format, explained, has_table, newest_of, wal_bytes
 from holdfast.engine.sqlite.folders import folder_of
 from holdfast.engine.sqlite.ledger import DERIVED, KEYS
 from holdfast.engine.sqlite.segment import SegmentName
@@ -102,7 +96,7 @@ def salvage(root: Path) -> Report:
     for folder in _folders(root, catalog):
         report.files += _inbox(folder)
         state = FileReport(folder / "state.db")
-        _look(state, _state)
+        _look(state, partial(_state, _witnessed(folder / "committed")))  # first: commits go on
         report.files.append(state)
     return report
 
@@ -200,13 +194,18 @@ def _catalog(report: FileReport, connection: apsw.Connection) -> None:
 
 
 def _inbox(folder: Path) -> list[FileReport]:
-    names = sorted(n for p in folder.glob("inbox/*.seg") if (n := SegmentName.parse(p.name)))
+    seen = _witnessed(folder / "appended")  # first, as appends go on
+    names = _segments(folder)
     if not names:
         return [FileReport(folder / "inbox", damages=["the inbox has no segment"])]
     reports = [FileReport(folder / "inbox" / str(name)) for name in names]
     for report in reports:
         _look(report, _segment)
-    seen = _witnessed(folder / "appended")
+    oldest = min(_segments(folder), default=names[0])  # what retention took meanwhile is no loss
+    if oldest > names[-1]:
+        return _inbox(folder)
+    gone = sum(name < oldest for name in names)
+    names, reports = names[gone:], reports[gone:]
     for report, name, following in zip(reports, names, names[1:], strict=False):
         if following.number != name.number + 1:
             report.blame(f"{following.number - name.number - 1} segments after it are missing")
@@ -216,6 +215,10 @@ def _inbox(folder: Path) -> list[FileReport]:
     if end is not None and (end := end + reports[-1].urgent) < seen:
         reports[-1].blame(f"events {end} to {seen} were acknowledged and are not here")
     return reports
+
+
+def _segments(folder: Path) -> list[SegmentName]:
+    return sorted(n for p in folder.glob("inbox/*.seg") if (n := SegmentName.parse(p.name)))
 
 
 def _segment(report: FileReport, connection: apsw.Connection) -> None:
@@ -281,8 +284,8 @@ def _ledger(report: FileReport, connection: apsw.Connection) -> None:
 # States.
 
 
-def _state(report: FileReport, connection: apsw.Connection) -> None:
-    _state_head(report, connection, _witnessed(report.path.with_name("committed")))
+def _state(seen: int, report: FileReport, connection: apsw.Connection) -> None:
+    _state_head(report, connection, seen)
     _states(report, connection)
     for table, columns in _OUTPUTS.items():
         if has_table(connection, table):

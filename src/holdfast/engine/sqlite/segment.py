@@ -26,6 +26,7 @@ from holdfast.engine.sqlite.checks import (
 from holdfast.engine.sqlite.files import (
     PAGE_BYTES,
     SEGMENT_FORMAT,
+    bytes_of,
     create,
     damaged,
     discard,
@@ -35,9 +36,9 @@ from holdfast.engine.sqlite.files import (
     open_existing,
     publish,
     transaction,
-    undone,
 )
 from holdfast.engine.stamping import NEVER, Instant
+from holdfast.errors import DamagedData
 from holdfast.stepping.inputs import StoredFrame
 from holdfast.stepping.lane import LANE, in_lane
 
@@ -102,21 +103,44 @@ def list_segments(folder: Path) -> list[SegmentName]:
     return found
 
 
+def open_segment(folder: Path, name: SegmentName) -> Segment | None:
+    """None if retention has unlinked it since it was listed: from the oldest on, never the newest.
+
+    One that is missing behind others, or with none behind it, is damage.
+    """
+    try:
+        return Segment(folder, name)
+    except DamagedData:
+        if list_segments(folder)[0] <= name:
+            raise
+        return None
+
+
+def open_newest(folder: Path) -> Segment:
+    while True:
+        segment = open_segment(folder, list_segments(folder)[-1])
+        if segment is not None:
+            return segment
+
+
 class Segment:
     """An open segment file. One thread at a time."""
+
+    more_bytes = 0  # that it may grow to before there is a new one
 
     def __init__(self, folder: Path, name: SegmentName) -> None:
         self.name = name
         self.path = folder / str(name)
         self.connection = open_existing(self.path)
         self.ledger = ledger.SqliteLedger(self.connection, self.path)
-        # With many sources a segment is larger, so that copying their rows stays a small part.
-        with undone(self.connection.close):
-            rows_bytes = self.path.stat().st_size - FEW_ROWS_BYTES
-        self.more_bytes = max(0, WRITTEN_PER_BYTE_OF_ROWS * rows_bytes)
 
     def prepare(self, *, checked: bool) -> None:
-        """For whoever is going to append: the file may be of an older release, or damaged."""
+        """For whoever is going to append: the file may be of an older release, or damaged.
+
+        With many sources a segment is larger, so that copying their rows stays a small part.
+        """
+        rows_bytes = bytes_of(self.path) - FEW_ROWS_BYTES
+        self.more_bytes = max(0, WRITTEN_PER_BYTE_OF_ROWS * rows_bytes)
         if not has_table(self.connection, "tally"):
             with transaction(self.connection):
                 extend(self.connection, ledger.DERIVED_TABLES, SEGMENT_FORMAT)

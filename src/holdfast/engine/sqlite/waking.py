@@ -7,6 +7,7 @@ import select
 from pathlib import Path
 
 from holdfast.engine.bell import Bell
+from holdfast.engine.sqlite.files import status_of
 
 FIFO = "wake"  # in the folder of a partition
 
@@ -58,8 +59,9 @@ class Waiting:
         """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's."""
         path = folder / FIFO
         descriptor = self.fifos.pop(folder)
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-            path.unlink()
+        status = status_of(path)
+        if status is not None and os.path.samestat(status, os.fstat(descriptor)):
+            path.unlink(missing_ok=True)
         os.close(descriptor)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.engine.sqlite.files import bytes_of
 from holdfast.errors import DiskFull
 from holdfast.gateway.mqtt.packets import Published
 
@@ -44,10 +45,8 @@ class Rejects:
             return
         lines = b"".join(_line(each) for each in rejected)
         try:
-            if (
-                self.path.exists()
-                and self.path.stat().st_size + len(lines) > REJECTED_FILE_BYTES_MAX
-            ):
+            kept = bytes_of(self.path)
+            if kept and kept + len(lines) > REJECTED_FILE_BYTES_MAX:
                 self._turn_over()
             with self.path.open("ab") as file:
                 file.write(lines)

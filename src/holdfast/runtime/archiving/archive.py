@@ -97,20 +97,15 @@ class Archive:
     def walk(self, kind: Kind, incarnation: str, first: int) -> Iterator[tuple[int, Shipment]]:
         """From `first` to the end: each position reached, with the object that holds it."""
         names = self._names(kind, incarnation)
-        if names and first < min(names):
-            raise Missing(
-                f"{self.blob.url}: {_WORDS[kind]} of {incarnation} are archived from {min(names)} "
-                f"on, not from {first}: begin with a snapshot that reaches that far"
-            )
+        self._check_kept(kind, incarnation, first, names)
         position = first
         while names:
-            shipment = self._holding(names, position)
-            if shipment is None:  # merged with others, or added, since the list was made?
-                names = self._names(kind, incarnation)
-                shipment = self._holding(names, position)
-            if shipment is None:
-                self._check_end(kind, incarnation, position, names)
-                return
+            while (shipment := self._holding(names, position)) is None:
+                before, names = names, self._names(kind, incarnation)
+                if names == before:  # none was merged, forgotten or added since
+                    self._check_kept(kind, incarnation, position, names)
+                    self._check_end(kind, incarnation, position, names)
+                    return
             self._check_whole(kind, incarnation, shipment)
             yield position, shipment
             position = shipment.next
@@ -124,6 +119,13 @@ class Archive:
         except Missing:
             return None
         return shipment if shipment.next > position else None
+
+    def _check_kept(self, kind: Kind, incarnation: str, first: int, names: dict[int, str]) -> None:
+        if names and first < min(names):
+            raise Missing(
+                f"{self.blob.url}: {_WORDS[kind]} of {incarnation} are archived from {min(names)} "
+                f"on, not from {first}: begin with a snapshot that reaches that far"
+            )
 
     def _check_end(
         self, kind: Kind, incarnation: str, position: int, names: dict[int, str]
@@ -164,8 +166,14 @@ class Archive:
     def reach(self, kind: Kind, incarnation: str) -> Reach | None:
         """From where to where the archive goes, by its last objects; None if it has nothing."""
         names = self._names(kind, incarnation)
-        if not names:
-            return None
+        try:
+            return self._reach(names) if names else None
+        except Missing:
+            if names == self._names(kind, incarnation):
+                raise
+            return self.reach(kind, incarnation)  # it was merged with others since
+
+    def _reach(self, names: dict[int, str]) -> Reach:
         merged = [start for start, name in names.items() if is_merged(name)]
         last = self.shipment(names[max(merged)]) if merged else None
         later = [start for start in names if last is None or start >= last.next]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.blob.port import Blob
+from holdfast.errors import Missing
 from holdfast.runtime.archiving.archive import KINDS, Archive
 from holdfast.runtime.archiving.objects import (
     Kind,
@@ -74,7 +75,12 @@ class Merger:
         group: list[Shipment] = []
         size = 0
         for name in small[:OBJECTS_PER_MERGE]:
-            shipment = self._archive.shipment(name)
+            try:
+                shipment = self._archive.shipment(name)
+            except Missing:
+                if name in self._blob.list(name.rpartition("/")[0]):
+                    raise
+                return []  # another merger has removed it since
             size += sum(len(run.frame) for run in shipment.runs)
             young = self._clock() - shipment.shipped < SETTLED_SECONDS
             if young or (group and self._ends(group[-1], shipment, size)):

@@ -61,7 +61,8 @@ def changes(engine: Engine, place: Place, fresh: bool, gaps: Gaps) -> Changes | 
 
 def _stamp(view: View, head: Head) -> float:
     """Of the newest event that was folded, where it is still kept; nothing changes before it."""
-    if view.inbox_first() < head.position and (found := view.frames(head.position - 1, 1)):
+    found = view.frames(head.position - 1, 1) if head.position else []
+    if found and found[0].first < head.position:
         return found[0].stamp
     return head.now
 

@@ -150,4 +150,4 @@ def time_of(engine: Engine, partition: int | None, position: int) -> float:
     if not first <= position < end:
         kept = f"has folded and kept {first} to {end - 1}" if end > first else "has no history"
         raise UsageError(f"position {partition}:{position}: partition {partition} {kept}")
-    return view.frames(position, 1)[0].stamp
+    return next(History(engine, partition).frames(position)).stamp

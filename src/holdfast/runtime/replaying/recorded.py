@@ -122,6 +122,8 @@ class MessageFeed:
     @staticmethod
     def _read(view: View, layout: Layout, source: int, position: int) -> Iterator[Output]:
         while batch := view.frames(position, EVENTS_AT_ONCE):
+            if batch[0].first > position:
+                return  # retention went past us: from here on it is not whole
             for stored in batch:
                 position = stored.first + stored.count
                 if b"\xa7message" not in stored.frame:

@@ -101,17 +101,17 @@ def _choose(store: SnapshotStore, request: Request, log: Log | None) -> Manifest
                 "earlier one, `holdfast snapshot list` has them"
             )
         return manifest
-    listed = store.listed()
-    for each in reversed(listed):
-        manifest = store.load(each)
+    oldest: Manifest | None = None
+    for manifest in store.from_newest():
+        oldest = manifest
         if request.point is None or _is_before(manifest, request.point):
             if fleet is not None:
                 store.check_fleet(manifest, fleet)
             return manifest
-    if listed:
+    if oldest is not None:
         raise UsageError(
             f"{store.blob.url}: all snapshots were taken after that point, the oldest at "
-            f"{written(store.load(listed[0]).latest)}: give a later one"
+            f"{written(oldest.latest)}: give a later one"
         )
     if log is not None:
         raise UsageError(
@@ -135,8 +135,8 @@ def time_of(store: SnapshotStore, partition: int, position: int, data: str | Non
     with ExitStack() as stack:
         log = _log(store.blob, Request(Path(), point=Point(), data=data), stack)
         assert log is not None
-        for each in reversed(store.listed()):
-            for entry in store.load(each).partitions:
+        for manifest in store.from_newest():
+            for entry in manifest.partitions:
                 if entry.number != partition:
                     continue
                 if entry.next <= position - 1:

@@ -70,7 +70,8 @@ def collect(store: SnapshotStore, wall: float, grace_seconds: float = GRACE_SECO
     blob = store.blob
     present = list(blob.list("chunks"))
     listed = store.listed()  # after the chunks: a chunk seen now has its manifest by now, or later
-    referred = {ref.object for each in listed for ref in store.load(each).chunks()}
+    manifests = filter(None, map(store.look, listed))  # of one deleted since nobody has need
+    referred = {ref.object for manifest in manifests for ref in manifest.chunks()}
     orphans = set(present) - referred
     newest = listed[-1].number if listed else 0
     store.forget_claims(newest)

@@ -68,13 +68,20 @@ class SnapshotStore:
         )
 
     def load(self, listed: Listed) -> Manifest:
-        """Manifests are never changed, so each is read once."""
+        found = self.look(listed)
+        if found is None:
+            where = f"{self.blob.url}: snapshot {listed.name}"
+            raise UsageError(f"{where}: was deleted a moment ago: take another")
+        return found
+
+    def look(self, listed: Listed) -> Manifest | None:
+        """None if it was deleted since it was listed. Never changed, so each is read once."""
         if listed not in self._read:
             where = f"{self.blob.url}: snapshot {listed.name}"
             try:
                 data = self.blob.get(listed.object)
             except Missing:
-                raise UsageError(f"{where}: was deleted a moment ago: take another") from None
+                return None
             manifest = decode(where, data)
             if (manifest.number, manifest.name) != listed:
                 text = f"{where}: damaged (it is the manifest of {manifest.name}): {WAY_OUT}"
@@ -86,13 +93,18 @@ class SnapshotStore:
         """The oldest first, without those that are damaged, just deleted or of a newer release."""
         for listed in self.listed():
             try:
-                yield self.load(listed)
-            except (TheirBug, UsageError):
+                found = self.look(listed)
+            except TheirBug:
                 continue
+            if found is not None:
+                yield found
 
     def newest(self) -> Manifest | None:
-        listed = self.listed()
-        return self.load(listed[-1]) if listed else None
+        return next(self.from_newest(), None)
+
+    def from_newest(self) -> Iterator[Manifest]:
+        """Without those that are deleted meanwhile; one that is damaged is an error."""
+        return filter(None, map(self.look, reversed(self.listed())))
 
     def check_fleet(self, manifest: Manifest, fleet: str) -> None:
         if manifest.fleet != fleet:
