@@ -159,6 +159,7 @@ NOTICED: list[tuple[type[Sound], str, tuple[object, ...]]] = [
 ]
 
 
+@pytest.mark.planted("conformance kit for stores")
 @pytest.mark.parametrize(("kind", "test", "arguments"), NOTICED)
 def test_a_broken_store_is_noticed(
     kind: type[Sound], test: str, arguments: tuple[object, ...]

@@ -71,7 +71,7 @@ def crash_states(run: Run, wanted: int, seed: int, seen: set[bytes]) -> Iterator
 def _weight(operation: Operation) -> float:
     """What happens to names matters most, what happens to files without their name yet least."""
     if isinstance(operation, Unlink | Rename | Make) and ".new-" not in operation.path:
-        return 5.0
+        return 15.0 if isinstance(operation, Unlink) else 5.0  # several unlinks: in any order
     return 0.3 if ".new" in operation.path else 1.0
 
 

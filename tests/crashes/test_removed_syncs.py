@@ -212,6 +212,7 @@ def first_broken(checker: Checker, states: Iterable[CrashState]) -> int:
     return 0
 
 
+@pytest.mark.planted("crash states")
 @pytest.mark.parametrize(("change", "where"), CHANGES, ids=lambda one: getattr(one, "__name__", ""))
 def test_it_is_noticed(change: Change, where: str, place: Path) -> None:
     base = place / change.__name__
@@ -225,6 +226,7 @@ def test_it_is_noticed(change: Change, where: str, place: Path) -> None:
     print(f"noticed at state {found:,} of {plain_states():,}")
 
 
+@pytest.mark.planted("crash states")
 @pytest.mark.parametrize(
     ("change", "where"),
     [

@@ -129,6 +129,7 @@ TAMPERINGS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.planted("audit of the demo")
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_one_fault_is_found_and_named(finished: Finished, tmp_path: Path, what: str) -> None:
     tamper, verdict = TAMPERINGS[what]

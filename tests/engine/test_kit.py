@@ -16,7 +16,7 @@ from holdfast.engine.contents import Contents
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.stamping import Clock
 from holdfast.errors import HoldfastError
-from holdfast.testing.conformance import FLEET, EngineConformance, concurrency, waits
+from holdfast.testing.conformance import FLEET, EngineConformance, concurrency, waits, workbench
 from holdfast.testing.conformance.crashes import APPEND, CALLS, COMMIT
 from holdfast.testing.conformance.promises import promises_of
 from tests.engine import broken, broken_blocks, broken_lanes, broken_owners, test_conformance
@@ -177,14 +177,17 @@ NEED_ONE_PROCESS = sorted(
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _short_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that fail by waiting in vain shall do so soon."""
+    """Tests that fail by waiting in vain shall do so soon; those that pass have all their time."""
+    monkeypatch.setattr(workbench, "WAIT_SECONDS", 0.2)
     monkeypatch.setattr(waits, "LONG_SECONDS", 0.6)
     monkeypatch.setattr(concurrency, "LONG_SECONDS", 0.6)
     monkeypatch.setattr(concurrency, "WAIT_SECONDS", 1.0)
 
 
+@pytest.mark.planted("conformance kit")
+@pytest.mark.usefixtures("_short_of_patience")
 @pytest.mark.parametrize(("kind", "test", "arguments"), NOTICED)
 def test_a_broken_promise_is_noticed(
     kind: type[Sound], test: str, arguments: tuple[object, ...]
@@ -250,7 +253,9 @@ def test_the_kit_refuses_to_run_without_assertions(options: list[str], tmp_path:
         "class TestMine(EngineConformance):\n    pass\n"
     )
     program = [sys.executable, "-O", "-m", "pytest", "-q", *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # What else is installed here takes seconds to load.
+    bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, **bare}
     result = subprocess.run(
         program,
         cwd=tmp_path,

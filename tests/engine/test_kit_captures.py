@@ -88,7 +88,7 @@ class Reckless(Sound):
                 part.closed = was
 
 
-def planting(spoil: Callable[[HeldPartition], None]) -> type[Sound]:
+def planting(bug: str, spoil: Callable[[HeldPartition], None]) -> type[Sound]:
     """An engine that plants something else than what was captured."""
 
     class Wrong(Sound):
@@ -100,6 +100,7 @@ def planting(spoil: Callable[[HeldPartition], None]) -> type[Sound]:
             changed = dataclasses.replace(cast(HeldContents, contents), partitions=list(parts))
             return super().plant(changed, *others, **more)
 
+    Wrong.__name__ = f"planting another {bug}"
     return Wrong
 
 
@@ -107,14 +108,14 @@ def facts(**changes: object) -> type[Sound]:
     def spoil(part: HeldPartition) -> None:
         part.facts = part.facts._replace(**changes)  # type: ignore[arg-type]
 
-    return planting(spoil)
+    return planting(" ".join(changes), spoil)
 
 
 def held(**changes: object) -> type[Sound]:
     def spoil(part: HeldPartition) -> None:
         vars(part).update(changes)
 
-    return planting(spoil)
+    return planting(" ".join(changes), spoil)
 
 
 GOES_ON = "test_what_is_planted_goes_on_from_there"
@@ -122,6 +123,7 @@ DEDUPES = "test_dedupe_marks_and_order_go_on_where_it_is_planted"
 TRAFFIC = "test_a_cut_under_traffic_loses_and_doubles_nothing"
 
 
+@pytest.mark.planted("conformance kit")
 @pytest.mark.parametrize(
     ("broken", "test"),
     [

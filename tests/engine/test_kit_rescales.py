@@ -56,7 +56,7 @@ class Shut(Sound):
             self._partitions[number].closed = closed
 
 
-def inheriting_wrongly(name: str, wrong: Callable[..., object]) -> type[Sound]:
+def inheriting_wrongly(bug: str, name: str, wrong: Callable[..., object]) -> type[Sound]:
     """An engine whose new partitions get something else than they should."""
 
     class Wrong(Sound):
@@ -64,19 +64,21 @@ def inheriting_wrongly(name: str, wrong: Callable[..., object]) -> type[Sound]:
             with patch.object(inheritance, name, wrong):
                 super().rescale(claims, partitions)
 
+    Wrong.__name__ = bug
     return Wrong
 
 
-OneWindow = inheriting_wrongly("union", lambda parents: next(iter(parents)))
-NoWindow = inheriting_wrongly("union", lambda parents: Dedupe({}, {}, {}))
-Rejuvenated = inheriting_wrongly("latest", lambda stamps: NEVER)
-Timewarped = inheriting_wrongly("first_head", lambda heads, letters, calls: Head())
-Asking = inheriting_wrongly("moved", lambda record: record)
-Unburied = inheriting_wrongly("letters_of", lambda slots, letters: [])
-Uncalled = inheriting_wrongly("calls_of", lambda slots, calls: [])
-Hasty = inheriting_wrongly("check_drained", lambda views: None)
+OneWindow = inheriting_wrongly("OneWindow", "union", lambda parents: next(iter(parents)))
+NoWindow = inheriting_wrongly("NoWindow", "union", lambda parents: Dedupe({}, {}, {}))
+Rejuvenated = inheriting_wrongly("Rejuvenated", "latest", lambda stamps: NEVER)
+Timewarped = inheriting_wrongly("Timewarped", "first_head", lambda heads, letters, calls: Head())
+Asking = inheriting_wrongly("Asking", "moved", lambda record: record)
+Unburied = inheriting_wrongly("Unburied", "letters_of", lambda slots, letters: [])
+Uncalled = inheriting_wrongly("Uncalled", "calls_of", lambda slots, calls: [])
+Hasty = inheriting_wrongly("Hasty", "check_drained", lambda views: None)
 
 
+@pytest.mark.planted("conformance kit")
 @pytest.mark.parametrize(
     ("broken", "test", "arguments"),
     [

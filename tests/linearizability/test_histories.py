@@ -64,6 +64,7 @@ def check_substance(chaos: Chaos, histories: dict[str, list[Operation]]) -> None
     assert len(struck) >= 15
 
 
+@pytest.mark.planted("linearizability")
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_a_broken_holdfast_is_noticed(name: str) -> None:
     with site("partitions=2", "tests.linearizability.sabotage:fleet") as place:

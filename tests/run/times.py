@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,33 +65,45 @@ def read(path: Path) -> list[Cost]:
     return [Cost(*json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
-def _rows(costs: Iterable[Cost], by: str) -> list[tuple[str, int, float, float, float]]:
+@dataclass(frozen=True)
+class Row:
+    """What several tests cost together."""
+
+    name: str
+    tests: int
+    wall: float
+    processor: float
+    waits: float
+
+    @classmethod
+    def of(cls, name: str, costs: list[Cost]) -> Row:
+        return cls(
+            name,
+            len(costs),
+            sum(each.wall for each in costs),
+            sum(each.processor for each in costs),
+            sum(max(0.0, each.wall - each.processor) for each in costs),
+        )
+
+    def __str__(self) -> str:
+        seconds = " | ".join(f"{each:.1f}" for each in (self.wall, self.processor, self.waits))
+        return f"| `{self.name}` | {self.tests} | {seconds} |"
+
+
+def _rows(costs: list[Cost], name: Callable[[Cost], str]) -> list[Row]:
     groups: dict[str, list[Cost]] = defaultdict(list)
     for cost in costs:
-        groups[getattr(cost, by)].append(cost)
-    rows = [
-        (
-            name,
-            len(group),
-            sum(each.wall for each in group),
-            sum(each.processor for each in group),
-            sum(max(0.0, each.wall - each.processor) for each in group),
-        )
-        for name, group in groups.items()
-    ]
-    return sorted(rows, key=lambda row: -row[2])
+        groups[name(cost)].append(cost)
+    rows = [Row.of(*group) for group in groups.items()]
+    return sorted(rows, key=lambda row: -row.wall)
 
 
 def table(costs: list[Cost]) -> str:
     """Markdown: each folder, and behind them the files that take longest."""
-    lines = ["| folder | tests | wall s | processor s | waits s |", "|---|---|---|---|---|"]
-    total = ("all", len(costs), *(sum(row[n] for row in _rows(costs, "folder")) for n in (2, 3, 4)))
-    for name, tests, *seconds in [*_rows(costs, "folder"), total]:
-        lines.append(f"| `{name}` | {tests} | " + " | ".join(f"{s:.0f}" for s in seconds) + " |")
-    lines += ["", "The dearest files:", "", *lines[:2]]
-    lines[-2] = lines[-2].replace("folder", "file")
-    for name, tests, *seconds in _rows(costs, "file")[:DEAREST]:
-        lines.append(f"| `{name}` | {tests} | " + " | ".join(f"{s:.1f}" for s in seconds) + " |")
+    head = "| {} | tests | wall s | processor s | waits s |\n|---|---|---|---|---|"
+    lines = [head.format("folder"), *map(str, _rows(costs, lambda cost: cost.folder))]
+    lines += [str(Row.of("all", costs)), "", head.format("dearest files")]
+    lines += map(str, _rows(costs, lambda cost: cost.file)[:DEAREST])
     return "\n".join(lines)
 
 

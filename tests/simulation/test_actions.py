@@ -16,8 +16,7 @@ from holdfast.testing.simulation.campaign import judged
 from holdfast.testing.simulation.findings import Promise
 from tests.simulation.fleet_actions import fleet
 
-pytestmark = pytest.mark.slow
-SEEDS = 16
+SEEDS = 8
 SEEDS_MAX = 40
 Patch = pytest.MonkeyPatch
 
@@ -77,6 +76,7 @@ def tells_without_a_record(patch: Patch) -> None:
     patch.setattr(commanding, "settle", only_tell)
 
 
+@pytest.mark.planted("simulator: lives of actions")
 @pytest.mark.parametrize(
     "broken",
     [

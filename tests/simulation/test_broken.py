@@ -1,8 +1,12 @@
 """Goal: the simulator finds mistakes. Each broken variant of the code is caught within the stated
 number of seeds; the same seeds find nothing in the code as it is (test_simulation.py).
 
-The seeds each one takes are in docs/TESTING.md; a test there keeps the table and BROKEN alike.
+The seed that is known to catch it comes first, then all others: another stream of chance costs
+time and no verdict. The seeds are in docs/TESTING.md too; a test there keeps the table and BROKEN
+alike.
 """
+
+from collections.abc import Callable
 
 import pytest
 
@@ -14,21 +18,29 @@ from tests.simulation.variants import Variant
 SEEDS_MAX = 200
 
 
-def seeds_to_catch(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> int | None:
+def seed_that_catches(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> int | None:
     variant.apply(monkeypatch)
-    for seed in range(SEEDS_MAX):
+    for seed in (variant.seed, *range(SEEDS_MAX)):
         _, findings = judged([fleet_v1.fleet, fleet_v2.fleet], seed)
         if any(finding.promise in variant.promises for finding in findings):
-            return seed + 1
+            return seed
     return None
 
 
+@pytest.mark.planted("simulator")
 @pytest.mark.parametrize("variant", BROKEN, ids=lambda variant: variant.name)
-def test_a_broken_variant_is_caught(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seeds_to_catch(variant, monkeypatch) is not None, variant.text
+def test_a_broken_variant_is_caught(
+    variant: Variant,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    seed = seed_that_catches(variant, monkeypatch)
+    assert seed is not None, variant.text
+    if seed != variant.seed:
+        record_property("summary", f"caught by seed {seed}, and not by {variant.seed} any more")
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(BROKEN) >= 15
+    assert len(BROKEN) >= 54
     assert len({variant.name for variant in BROKEN}) == len(BROKEN)
     assert all(variant.text for variant in BROKEN)

@@ -28,7 +28,7 @@ from tests.simulation import tampers_calls, tampers_inputs, tampers_lane, tamper
 from tests.simulation.runs import Run, random_run, rich_run
 from tests.simulation.tampering import TAMPERS, Case, NothingToSpoil, Tamper
 
-BATCHES = 20
+BATCHES = 8
 RUNS_PER_BATCH = 10
 # Importing them fills TAMPERS.
 SPOILED = [tampers_calls, tampers_inputs, tampers_lane, tampers_outputs]
@@ -128,6 +128,7 @@ def richest(seed: int = RICH_SEEDS[0]) -> Evidence:
     return rich_run(seed)
 
 
+@pytest.mark.planted("oracle of the simulator")
 @pytest.mark.parametrize("tamper", TAMPERS, ids=[each.name for each in TAMPERS])
 def test_spoiled_evidence_is_found(tamper: Tamper) -> None:
     """In the first rich run that has what it takes; there, and under no other promise if it says

@@ -69,7 +69,7 @@ def found_in(bench: Bench) -> list[str]:
     return [each for each in told if "stands where it does not belong" not in each]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FRAMES, st.sets(st.integers(1, 40), max_size=6), st.booleans())
 def test_the_reference_agrees_with_the_stepper(
     frames: list[Append], cuts: set[int], reopen: bool

@@ -19,6 +19,7 @@ Apply = Callable[[Patch], None]
 class Variant(NamedTuple):
     apply: Apply
     promises: frozenset[Promise]
+    seed: int  # the first one that catches it, when it was planted
 
     @property
     def name(self) -> str:
@@ -33,9 +34,9 @@ def variants() -> tuple[list[Variant], Callable[..., Callable[[Apply], Apply]]]:
     """A list, and the decorator that fills it."""
     collected: list[Variant] = []
 
-    def found_by(*promises: Promise) -> Callable[[Apply], Apply]:
+    def found_by(*promises: Promise, seed: int = 0) -> Callable[[Apply], Apply]:
         def register(apply: Apply) -> Apply:
-            collected.append(Variant(apply, frozenset(promises)))
+            collected.append(Variant(apply, frozenset(promises), seed))
             return apply
 
         return register
