@@ -14,11 +14,10 @@ from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.archiving.archive import Archive
-from tests.kills.harness import Site, children, ended, gone, site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, gone, site, wait_until
 from tests.servers.seaweed import WRITER
 
 FLEET = "tests.archiving.bots:fleet"
-PATIENCE_SECONDS = 60.0
 
 
 class Place:

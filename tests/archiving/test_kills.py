@@ -11,22 +11,23 @@ import pytest
 
 from holdfast.runtime.archiving.archive import Archive
 from tests.archiving.bots import EVERYTHING, Bot, Ping, differences, fleet
-from tests.archiving.places import PATIENCE_SECONDS, Place, place
-from tests.kills.harness import ended, wait_until
+from tests.archiving.places import Place, place
+from tests.kills.harness import PATIENCE_SECONDS, ended, wait_until
 from tests.servers.seaweed import Seaweed
 
 RPO_SECONDS = 2.0
+SOAK = pytest.mark.soak  # each test on one of the stores; on the other in a long run
 
 
 @pytest.mark.kill
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["file", "s3"])
+@pytest.mark.parametrize(("kind", "seed"), [("s3", 1), pytest.param("file", 2, marks=SOAK)])
 def test_random_kills_leave_the_archive_equal_to_the_inbox(
     kind: str,
+    seed: int,
     request: pytest.FixtureRequest,
     record_property: Callable[[str, object], None],
 ) -> None:
-    seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
     victims = ["shipper"] * 5 + ["worker"] * 3 + ["producer"] * 3 + ["keeper"] * 2
@@ -78,9 +79,10 @@ def _kill(at: Place, victim: str) -> None:
 
 @pytest.mark.kill
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["file", "s3"])
+@pytest.mark.parametrize(("kind", "turns"), [("file", 2), pytest.param("s3", 4, marks=SOAK)])
 def test_a_machine_that_is_gone_has_lost_the_last_seconds(
     kind: str,
+    turns: int,
     request: pytest.FixtureRequest,
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -88,15 +90,16 @@ def test_a_machine_that_is_gone_has_lost_the_last_seconds(
     has, whole; how old the oldest event is that is not in it is the figure that is told."""
     lost: list[float] = []
     events = 0
+    chance = random.Random(3)
     with place(_store(kind, request)) as at:
-        for turn in range(4):
+        for turn in range(turns):
             before = at.archived()
             wait_until(lambda b=before: at.archived() > b, PATIENCE_SECONDS, "shipments")  # type: ignore[misc]
-            time.sleep(random.uniform(0.5, 1.5))  # any moment between two shipments
+            time.sleep(chance.uniform(0.5, 1.5))  # any moment between two shipments
             moment = at.kill_everybody()
             lost.append(_lost_seconds(at, moment))
             events = at.events()
-            if turn < 3:
+            if turn < turns - 1:
                 at.start_keeper()
                 at.start_producer()
         record_property(

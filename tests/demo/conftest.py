@@ -23,4 +23,4 @@ class Finished(NamedTuple):
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     data = tmp_path_factory.mktemp("demo") / "data"
-    return Finished(data, demo("--seconds", 4, "--drones", 150, "--rate", 3000, "--data", data))
+    return Finished(data, demo("--seconds", 4, "--drones", 50, "--rate", 1000, "--data", data))

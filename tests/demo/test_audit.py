@@ -44,7 +44,7 @@ def test_a_demo_loses_nothing_to_a_killed_worker(finished: Finished) -> None:
     assert finished.done.stderr == ""
     sent, stored, folded, *faults = row(finished.output, "events sent")
     assert sent == stored == folded
-    assert 6_000 < sent < 12_100
+    assert 1_000 < sent <= 4_000
     assert faults == [0, 0, 0, 0]
     for subject, least in [("messages sent", 300), ("timers fired", 300), ("actions issued", 500)]:
         due, stored, *rest = row(finished.output, subject)
@@ -174,7 +174,7 @@ def test_events_that_nobody_sent_are_found(finished: Finished, tmp_path: Path) -
     )
     code, output = audit_of(data)
     assert code == 1
-    assert row(output, "events sent")[-1] > 5_000
+    assert row(output, "events sent")[-1] > 1_000
 
 
 def test_a_flipped_bit_is_named_as_damage(finished: Finished, tmp_path: Path) -> None:

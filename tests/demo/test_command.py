@@ -8,14 +8,15 @@ import os
 import pty
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from holdfast.demo.directory import FORMAT, DemoDirectory, Manifest
-from holdfast.demo.run import PartitionSample, Sample
+from holdfast.demo.directory import FORMAT, DemoDirectory, Manifest, Sent
+from holdfast.demo.run import DemoRun, PartitionSample, Sample, Settings
 from holdfast.demo.screen import plain, render
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.locks import HolderLock
@@ -129,6 +130,18 @@ def test_ctrl_c_ends_early_and_audits(tmp_path: Path) -> None:
     assert "stopping early" in output
     assert "PASSED" in output
     assert all(map(gone, family))
+
+
+def test_a_producer_that_is_told_to_end_while_it_starts_is_no_failure(tmp_path: Path) -> None:
+    """As by a Ctrl-C in the first second. Python and its imports take time, and hear no signal."""
+    directory = DemoDirectory(tmp_path / "data")
+    run = DemoRun(directory, Settings(60.0, 10, 2, 100.0, kill=False))
+    directory.begin(run.manifest)
+    run._listening = threading.Thread(target=lambda: None)
+    run._listening.start()
+    with subprocess.Popen(["sleep", "60"]) as run._producer:
+        run.end_sending()
+    assert directory.sent() == Sent()
 
 
 @pytest.mark.kill

@@ -19,6 +19,9 @@ from holdfast.model.keys import Layout
 
 ROOT = Path(__file__).parents[2]
 SWARM = "tests.kills.swarm:fleet"
+# For whatever must happen in the end. A machine with much else to do takes seconds to start Python,
+# and a test that passes does not wait for it.
+PATIENCE_SECONDS = 120.0
 ENDS_EXPECTED = ("-9", "4")  # killed; fenced by a successor
 
 
@@ -30,6 +33,10 @@ def wait_until(look: Callable[[], object], seconds: float, what: str) -> float:
             raise AssertionError(f"not within {seconds:g} s: {what}")
         time.sleep(0.01)
     return time.monotonic() - start
+
+
+def eventually(look: Callable[[], object], what: str) -> float:
+    return wait_until(look, PATIENCE_SECONDS, what)
 
 
 def key_in(partition: int, of: int) -> str:
@@ -55,16 +62,18 @@ def gone(pids: Sequence[int]) -> bool:
 def children(pid: int, program: str = "") -> list[int]:
     """Living processes that `pid` has started, and whose command line has this word."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            started = task.read_text().split()
+        except OSError:
+            continue  # the thread has ended
+        for child in started:
             try:
-                text = (folder / "stat").read_text(errors="replace")
-                words = (folder / "cmdline").read_text(errors="replace")
+                words = Path(f"/proc/{child}/cmdline").read_text(errors="replace")
             except OSError:
                 continue
-            state, parent = text[text.rindex(")") + 2 :].split()[:2]
-            if int(parent) == pid and state != "Z" and program in words:
-                found.append(int(folder.name))
+            if program in words and process_state(int(child)) not in ("", "Z"):
+                found.append(int(child))
     return sorted(found)
 
 
@@ -110,6 +119,10 @@ class Site:
         arguments = ["tests.kills.keeper", self.fleet, self.url, str(workers), str(memory)]
         return self.start("keeper", arguments)
 
+    def laid_out(self) -> None:
+        """Until a keeper has made the directory."""
+        eventually((self.folder / "data" / "fleet.db").exists, "the directory is laid out")
+
     def worker(self, partitions: str, fault: str = "") -> subprocess.Popen[bytes]:
         """A worker without a supervisor: nobody ends it, and this process hears its heart."""
         ours, theirs = os.pipe()
@@ -149,7 +162,7 @@ class Site:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.terminate()
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for process in self._running:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))

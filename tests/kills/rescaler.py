@@ -11,7 +11,9 @@ from holdfast.runtime.rescaling import rescale
 
 
 def main(fleet: str, url: str, partitions: str) -> None:
-    print(rescale(load_fleet(fleet), url, int(partitions), faults=faults_from_environment()))
+    loaded = load_fleet(fleet)
+    print("ready", flush=True)
+    print(rescale(loaded, url, int(partitions), faults=faults_from_environment()))
 
 
 if __name__ == "__main__":

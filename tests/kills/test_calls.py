@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests.kills import clerks
-from tests.kills.harness import Site, children, ended, gone, site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, eventually, gone, site
 
 SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KILL_SEEDS", "1").split(",")]
-KILLS = int(os.environ.get("HOLDFAST_KILLS", "12"))
+KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
 VICTIMS = {"worker": 4, "caller": 5, "child": 8, "keeper": 3, "everyone": 1}
 AGENTS = 12
 
@@ -55,7 +55,7 @@ class Office:
         if victim in ("keeper", "everyone"):
             left = self.everybody()
             ended(self.keeper)
-            wait_until(lambda: gone(left), 5.0, "all end with their supervisor")
+            eventually(lambda: gone(left), "all end with their supervisor")
             self.keeper = self._site.keeper(2)
         self.kills[victim] += 1
 
@@ -83,18 +83,18 @@ def test_every_call_is_answered_once_whoever_is_killed(seed: int) -> None:
     with site("partitions=2", "tests.kills.clerks:fleet") as place:
         log = place.folder / "log"
         office = Office(place, seed)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with clerks.fleet.connect(place.url) as live:
             before = 0
             for _ in range(KILLS):
                 for _ in range(chance.randrange(1, 6)):
                     task = clerks.Task(str(log), chance.choice((0.0, 0.1, 0.5, 1.0)))
                     live.send(clerks.Clerk, f"c-{chance.randrange(AGENTS)}", task)
-                wait_until(partial(goes_on, log, before), 30.0, "calls go on after the last kill")
+                eventually(partial(goes_on, log, before), "calls go on after the last kill")
                 time.sleep(chance.uniform(0.0, 0.3))
                 office.kill()
                 before = runs(log)
-            live.settle(timeout=60.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             states = dict(live.states(clerks.Clerk))
             assert live.dead_letters() == []
         made = [call for clerk in states.values() for call in clerk.made]
@@ -115,14 +115,14 @@ def test_every_call_is_answered_once_whoever_is_killed(seed: int) -> None:
 def test_nobody_outlives_the_supervisor() -> None:
     with site("partitions=2", "tests.kills.clerks:fleet") as place:
         office = Office(place, 0)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with clerks.fleet.connect(place.url) as live:
             live.send(clerks.Clerk, "c", clerks.Task(str(place.folder / "log"), 600.0))
-            wait_until(lambda: len(office.parts()["child"]) == 2, 20.0, "both functions run")
+            eventually(lambda: len(office.parts()["child"]) == 2, "both functions run")
             everybody = office.everybody()
             assert len(everybody) == 2 + 1 + 2
             ended(office.keeper)
-            wait_until(lambda: gone(everybody), 5.0, "all end with their supervisor")
+            eventually(lambda: gone(everybody), "all end with their supervisor")
 
 
 @pytest.mark.kill
@@ -131,10 +131,10 @@ def test_calls_of_a_worker_that_died_before_it_could_tell_are_run() -> None:
     with site("partitions=1", "tests.kills.clerks:fleet") as place:
         place.environment["HOLDFAST_FAULT"] = "commit.after:1:kill"
         place.keeper(1)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with clerks.fleet.connect(place.url) as live:
             live.send(clerks.Clerk, "c", clerks.Task(str(place.folder / "log"), 0.0))
-            live.settle(timeout=30.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             clerk = live.state(clerks.Clerk, "c")
             assert sorted(clerk.done) == sorted(clerk.made)
         assert place.log("keeper").count("worker 0 ended (-9)") >= 2
@@ -146,14 +146,14 @@ def test_a_stop_ends_running_functions_and_keeps_their_calls(how: signal.Signals
     with site("partitions=1", "tests.kills.clerks:fleet") as place:
         log = place.folder / "log"
         keeper = run_command(place)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with clerks.fleet.connect(place.url) as live:
             live.send(clerks.Clerk, "c", clerks.Task(str(log), 600.0))
-            wait_until(lambda: log.exists() and len(log.read_text().split()) == 2, 20.0, "runs")
+            eventually(lambda: log.exists() and len(log.read_text().split()) == 2, "runs")
             hosts = [pid for below in children(keeper.pid) for pid in children(below)]
             assert len(hosts) == 2
             keeper.send_signal(how)
-            assert keeper.wait(10.0) == 0
+            assert keeper.wait(PATIENCE_SECONDS) == 0
             assert gone(hosts)
             assert len(live._engine.view(0).calls(0, 10)) == 2
         assert place.surprises() == []

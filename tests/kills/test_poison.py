@@ -14,16 +14,16 @@ import pytest
 
 from holdfast import Agent, Event, Live
 from tests.kills import traps
-from tests.kills.harness import Site, children, key_in, site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, eventually, key_in, site
 
 TRAPS = "tests.kills.traps:fleet"
-MEMORY_BYTES_MAX = 512 * 1024 * 1024
+MEMORY_BYTES_MAX = 256 * 1024 * 1024
 pytestmark = pytest.mark.kill
 
 
 def keeper_of(place: Site, workers: int, memory: int = 0) -> int:
     keeper = place.keeper(workers, memory)
-    wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+    place.laid_out()
     return keeper.pid
 
 
@@ -52,8 +52,8 @@ def test_events_that_kill_end_as_dead_letters() -> None:
         with traps.fleet.connect(place.url) as live:
             for key, how in fatal.items():
                 walk(live, traps.Walker, key, traps.Trap(how))
-            wait_until(lambda: letters_of(live) == expected, 60.0, "the killers are dead letters")
-            live.settle(timeout=20.0)
+            eventually(lambda: letters_of(live) == expected, "the killers are dead letters")
+            live.settle(timeout=PATIENCE_SECONDS)
             for key, how in fatal.items():
                 state = live.state(traps.Walker, key)
                 assert state is not None
@@ -68,7 +68,7 @@ def test_a_handler_that_raises_past_exception_does_not_end_the_fleet(how: str) -
         keeper_of(place, 1)
         with traps.fleet.connect(place.url) as live:
             walk(live, traps.Walker, "w-0", traps.Trap(how))
-            live.settle(timeout=20.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             state = live.state(traps.Walker, "w-0")
             assert state is not None
             assert state.steps == list(range(60))
@@ -81,7 +81,7 @@ def test_a_pausing_agent_keeps_the_event_that_kills_and_all_behind_it() -> None:
         with traps.fleet.connect(place.url) as live:
             walk(live, traps.Guarded, "g-0", traps.Trap("exit"))
             live.send(traps.Guarded, "g-1", traps.Step(1))
-            live.settle(timeout=20.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             states = dict(live.states(traps.Guarded))
             assert states["g-0"].steps == list(range(30))
             assert states["g-1"].steps == [1]
@@ -98,13 +98,13 @@ def test_an_agent_that_kills_when_it_is_resumed_stays_paused(
         keeper_of(place, 1)
         with traps.fleet.connect(place.url) as live:
             live.send(agent, "a", traps.Step(100))
-            live.settle(timeout=20.0)  # or the pause overtakes it
+            live.settle(timeout=PATIENCE_SECONDS)  # or the pause overtakes it
             live.pause(agent, "a")
             walk(live, agent, "a", traps.Trap("exit"))
-            live.settle(timeout=20.0)  # all are held
+            live.settle(timeout=PATIENCE_SECONDS)  # all are held
             live.resume(agent, "a")
             live.send_many([(agent, "a", traps.Step(60)), (agent, "b", traps.Step(1))])
-            live.settle(timeout=20.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             assert {key: state.steps for key, state in live.states(agent)} == {"a": [100], "b": [1]}
             assert [(p.key, p.held) for p in live.paused()] == [("a", 62)]
             assert live.dead_letters() == []
@@ -119,11 +119,11 @@ def test_deaths_from_outside_are_not_blamed_on_events() -> None:
             slow = [(traps.Walker, "w-0", traps.Slow(n, 0.001)) for n in range(600)]
             live.send_many(slow)
             for _ in range(7):
-                wait_until(lambda: folding(place), 20.0, "user code runs")
+                eventually(lambda: folding(place), "user code runs")
                 time.sleep(chance.uniform(0.0, 0.3))
                 for worker in children(keeper):
                     os.kill(worker, signal.SIGKILL)
-            live.settle(timeout=40.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             state = live.state(traps.Walker, "w-0")
             assert state is not None
             assert state.steps == list(range(600))
@@ -135,12 +135,12 @@ def test_a_worker_that_leaks_memory_buries_no_innocent_event() -> None:
     with site("partitions=1", TRAPS) as place:
         keeper_of(place, 1, MEMORY_BYTES_MAX)
         with traps.fleet.connect(place.url) as live:
-            live.send_many([(traps.Walker, "w-0", traps.Hoard(n)) for n in range(120)])
-            live.settle(timeout=30.0)
+            live.send_many([(traps.Walker, "w-0", traps.Hoard(n)) for n in range(60)])
+            live.settle(timeout=PATIENCE_SECONDS)
             assert live.dead_letters() == []
             state = live.state(traps.Walker, "w-0")
             assert state is not None
-            assert state.steps == list(range(120))
+            assert state.steps == list(range(60))
 
 
 def folding(place: Site) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.engine.urls import open_engine
 from tests.kills import evidence, swarm
-from tests.kills.harness import SWARM, Site, site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, SWARM, Site, eventually, site
 from tests.kills.oracle import Oracle
 from tests.kills.producer import Progress
 from tests.kills.script import SOURCES, first_rows
@@ -21,6 +21,13 @@ from tests.kills.test_random_kills import sends, settled
 
 SEED = 11
 SETTINGS = "segment_bytes=400000"
+FAULTS = {  # whether the new partitions are there
+    "append.inside:2": False,  # a message on its way while it drains, or just before
+    "commit.inside:1": False,
+    "rescale.before:1": False,
+    "rescale.inside:1": False,
+    "rescale.after:1": True,
+}
 pytestmark = pytest.mark.kill
 
 
@@ -45,7 +52,7 @@ class Moving:
         for source in SOURCES:
             path = self._progress(source)
             look = partial(sends, path, Progress(path).acknowledged)
-            wait_until(look, 20.0, f"{source} sends")
+            eventually(look, f"{source} sends")
 
     def numbers(self) -> range:
         engine = open_engine(self.place.url, "swarm")
@@ -59,14 +66,16 @@ class Moving:
         return self.place.start("rescaler", arguments, {"HOLDFAST_FAULT": fault})
 
     def rescale(self, partitions: int) -> None:
-        assert self.start_rescaling(partitions).wait(60.0) == 0, self.place.log("rescaler")
+        assert self.start_rescaling(partitions).wait(PATIENCE_SECONDS) == 0, self.place.log(
+            "rescaler"
+        )
 
     def run_until_all_send(self) -> None:
         """The fleet runs for a while, as after every crash: that opens what was left closed."""
         keeper = self.place.keeper(2)
         self.all_send()
         keeper.send_signal(signal.SIGTERM)
-        assert keeper.wait(20.0) in (0, -signal.SIGTERM), self.place.log("keeper")
+        assert keeper.wait(PATIENCE_SECONDS) in (0, -signal.SIGTERM), self.place.log("keeper")
 
     def compare(self) -> None:
         """Everything that was acknowledged has had its effect, once."""
@@ -74,12 +83,12 @@ class Moving:
         sent = {}
         for source, process in self.producers.items():
             Path(f"{self._progress(source)}.stop").touch()
-            assert process.wait(60.0) == 0, self.place.log(f"producer-{source}")
+            assert process.wait(PATIENCE_SECONDS) == 0, self.place.log(f"producer-{source}")
             acknowledged = Progress(self._progress(source)).acknowledged
             sent[source] = first_rows(SEED, source, acknowledged)
         oracle = Oracle(sent)
         with swarm.fleet.connect(self.place.url) as live:
-            live.settle(timeout=60.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             settled(live, oracle)
             assert evidence.wrong_letters(live, oracle) == []
             assert evidence.wrong_actions(live, oracle) == []
@@ -88,27 +97,24 @@ class Moving:
         assert self.place.surprises() == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "switched"),
-    [
-        ("append.inside:2", False),  # a message on its way while it drains, or just before
-        ("commit.inside:1", False),
-        ("rescale.before:1", False),
-        ("rescale.inside:1", False),
-        ("rescale.after:1", True),
-    ],
-)
-def test_a_rescaling_that_is_killed_is_done_or_not(fault: str, switched: bool) -> None:
+def test_a_rescaling_that_is_killed_is_done_or_not() -> None:
+    """One after the other, each over what the one before has left behind."""
     with site(SETTINGS) as place:
         moving = Moving(place)
-        before = moving.numbers()
-        process = moving.start_rescaling(5, f"{fault}:kill")
-        assert process.wait(60.0) == -signal.SIGKILL, place.log("rescaler")
-        assert moving.numbers() == (range(2, 7) if switched else before)
-        moving.run_until_all_send()
+        for fault, switched in FAULTS.items():
+            _killed_at(moving, fault, switched)
         moving.rescale(3)  # over whatever is left of the other one
         assert len(moving.numbers()) == 3
         moving.compare()
+
+
+def _killed_at(moving: Moving, fault: str, switched: bool) -> None:
+    before = moving.numbers()
+    process = moving.start_rescaling(5, f"{fault}:kill")
+    assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL, moving.place.log("rescaler")
+    after = moving.numbers()
+    assert (len(after) == 5 and after.start == before.stop) if switched else after == before, fault
+    moving.run_until_all_send()
 
 
 def test_rescalings_killed_at_any_moment() -> None:
@@ -116,10 +122,11 @@ def test_rescalings_killed_at_any_moment() -> None:
     ends: Counter[str] = Counter()
     with site(SETTINGS) as place:
         moving = Moving(place)
-        for _ in range(12):
+        for turn in range(1, 9):
             wanted = chance.choice([n for n in (1, 2, 3, 5) if n != len(moving.numbers())])
             process = moving.start_rescaling(wanted)
-            time.sleep(chance.uniform(0.1, 1.0))  # the interpreter starts, it folds, moves and ends
+            eventually(lambda n=turn: place.log("rescaler").count("ready") == n, "it is loaded")  # type: ignore[misc]
+            time.sleep(chance.uniform(0.0, 0.4))  # it folds, moves and ends
             process.kill()
             ends["done" if process.wait() == 0 else "killed"] += 1
             if chance.random() < 0.5:

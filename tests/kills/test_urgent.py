@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 
 from tests.kills import sirens
-from tests.kills.harness import children, key_in, site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, children, eventually, key_in, site
 
 SIRENS = "tests.kills.sirens:fleet"
-ROUNDS = 60
+ROUNDS = 36
 TICKS = 50  # per round
 pytestmark = pytest.mark.kill
 
@@ -23,7 +23,7 @@ def test_each_alarm_is_taken_once_while_workers_are_killed() -> None:
     keys = [key_in(partition, 2) for partition in range(2)]
     with site("partitions=2&segment_bytes=100000", SIRENS) as place:
         keeper = place.keeper(2)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with sirens.fleet.connect(place.url) as live:
             for round in range(ROUNDS):
                 ticks = range(round * TICKS, (round + 1) * TICKS)
@@ -37,10 +37,10 @@ def test_each_alarm_is_taken_once_while_workers_are_killed() -> None:
                         )
                 if round % 6 == 5:
                     workers = partial(children, keeper.pid, "holdfast.runtime.process")
-                    wait_until(workers, 20.0, "a worker runs")
+                    eventually(workers, "a worker runs")
                     os.kill(chance.choice(workers()), signal.SIGKILL)
                     time.sleep(chance.random() * 0.3)
-            live.settle(timeout=60.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             issued = [each.id for each in live.actions()]
             assert len(issued) == len(set(issued)) == ROUNDS * len(keys)
             for key in keys:
@@ -55,7 +55,7 @@ def test_each_alarm_is_taken_once_while_workers_are_killed() -> None:
 def test_one_that_kills_ends_as_a_dead_letter_and_the_others_are_folded() -> None:
     with site("partitions=1", SIRENS) as place:
         place.keeper(1)
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        place.laid_out()
         with sirens.fleet.connect(place.url) as live:
             for n in range(10):
                 live.send(sirens.Siren, "s", sirens.Tick(n))
@@ -64,7 +64,7 @@ def test_one_that_kills_ends_as_a_dead_letter_and_the_others_are_folded() -> Non
             live.send(sirens.Siren, "s", sirens.Alarm(2))
             for n in range(10, 20):
                 live.send(sirens.Siren, "s", sirens.Tick(n))
-            live.settle(timeout=60.0)
+            live.settle(timeout=PATIENCE_SECONDS)
             assert [letter.event for letter in live.dead_letters()] == [sirens.Blast()]
             siren = live.state(sirens.Siren, "s")
             assert siren is not None

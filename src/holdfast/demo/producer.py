@@ -44,13 +44,14 @@ class Report(msgspec.Struct):
 class Producer:
     def __init__(self, directory: DemoDirectory, live: Live) -> None:
         self._live = live
-        self._record = SentRecord(directory)
+        self._directory = directory
         self._sent = Sent()
         self._lines = directory.manifest().script().lines()
         self.stopping = False
 
     def run(self, rate: float, seconds: float) -> None:
         """Open loop: what is due is sent, late or not, in as few batches as it takes."""
+        self._record = SentRecord(self._directory)
         start = time.monotonic()
         batches = 0
         while not self.stopping and (elapsed := time.monotonic() - start) < seconds:
