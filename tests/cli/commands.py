@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -11,16 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import pytest
 
+from holdfast import Live
 from holdfast.cli.main import main
+from holdfast.runtime.loading import load_fleet
 
 SCRIPT = Path(sys.executable).parent / "holdfast"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0  # a deadline for machines that do much else
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -52,26 +54,73 @@ def holdfast(
 
 
 def holdfast_here(
-    *words: object, cwd: Path, code: int = 0, variables: Mapping[str, str] | None = None
+    *words: object,
+    cwd: Path,
+    given: str = "",
+    code: int | None = 0,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """The same within this process, where a new one would only cost time."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        patch.chdir(cwd)
-        patch.setattr(sys, "path", list(sys.path))
+    """The same within this process, where a new one would only cost time: not for a command that
+    needs descriptors of its own, or that goes on until a signal stops it."""
+    out, err = _text(), _text()
+    with _as_there(cwd, variables), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["holdfast", *map(str, words)])
-        patch.setattr(os, "environ", environment(variables))
+        patch.setattr(sys, "stdin", _text(given))
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
         with pytest.raises(SystemExit) as ended:
             main()
     done = subprocess.CompletedProcess(
-        list(map(str, words)), int(str(ended.value.code)), out.getvalue(), err.getvalue()
+        list(map(str, words)), int(str(ended.value.code)), _said(out), _said(err)
     )
-    assert done.returncode == code, done
+    assert code is None or done.returncode == code, done
     return done
+
+
+@contextmanager
+def folding(program: str, *, cwd: Path, data: str = "data", partitions: int = 1) -> Iterator[Live]:
+    """What `holdfast run` does with data, within this process: for commands beside a fleet, where
+    its processes are not what a test is about."""
+    with _as_there(cwd):
+        fleet = load_fleet(program)
+    with fleet.open(f"sqlite:{cwd / data}", partitions=partitions) as live:
+        yield live
+
+
+def fold(program: str, *, cwd: Path, data: str = "data", partitions: int = 1) -> None:
+    """Fold what was sent, until nothing waits."""
+    with folding(program, cwd=cwd, data=data, partitions=partitions) as live:
+        live.settle()
+
+
+@contextmanager
+def _as_there(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[None]:
+    """As a process that is started in `folder` sees it. Programs that are loaded there are
+    forgotten: the next one may have another text under the same name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", list(sys.path))
+        ours, modules = dict(os.environ), set(sys.modules)
+        os.environ.clear()
+        os.environ.update(environment(variables))
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(ours)
+            for name in set(sys.modules) - modules:
+                file = getattr(sys.modules[name], "__file__", None)
+                if file and Path(file).resolve().is_relative_to(folder.resolve()):
+                    del sys.modules[name]
+
+
+def _text(given: str = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8", write_through=True)
+
+
+def _said(stream: io.TextIOWrapper) -> str:
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode()
 
 
 def refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:

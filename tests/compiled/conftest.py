@@ -1,9 +1,9 @@
-"""Kernels for these tests: compiled once per session, into a cache of its own."""
+"""Kernels for these tests. Like every kernel they are kept in the cache of the machine, by their
+content: a run compiles only what no run before it has compiled, in whichever process is first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,14 +13,5 @@ from tests.compiled.agents import FLEET
 
 
 @pytest.fixture(scope="session")
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Processes that tests start find it too."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def kernels(kernel_cache: Path) -> Mapping[str, Kernel]:
+def kernels() -> Mapping[str, Kernel]:
     return kernels_of(FLEET)

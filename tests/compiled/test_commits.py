@@ -38,7 +38,6 @@ class Clock(Agent):
         self.ticks += 1
 
 
-@pytest.mark.usefixtures("kernel_cache")
 @pytest.mark.parametrize(("agents", "most"), [([Sensor], 40 * 8), ([Sensor, Clock], 64)])
 def test_a_large_fleet_takes_more_events_into_a_commit(
     agents: list[type[Agent]], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -56,7 +55,6 @@ def test_a_large_fleet_takes_more_events_into_a_commit(
         assert sum(sizes) == 60 * 40
 
 
-@pytest.mark.usefixtures("kernel_cache")
 def test_after_many_messages_commits_are_of_the_usual_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

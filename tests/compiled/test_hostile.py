@@ -4,7 +4,6 @@ classes with hooks that kernels would not call."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -87,7 +86,7 @@ class Odd(Agent, compiled=True):
 FLEET = Fleet("odd", agents=[Odd])
 
 
-def test_effects_inside_expressions(kernel_cache: Path) -> None:
+def test_effects_inside_expressions() -> None:
     twins = Twins(FLEET, kernels_of(FLEET))
     nan = float("nan")
     pokes = [Poke(what, item, n) for n in (0, 1, 40) for what in range(11) for item in (nan, -0.0)]

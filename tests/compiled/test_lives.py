@@ -112,7 +112,6 @@ def replayed(life: Life, twin: Twin, commits: list[Commit]) -> Iterator[tuple[Co
         yield commit, stepper.repeat(batch, script)
 
 
-@pytest.mark.usefixtures("kernel_cache")
 @pytest.mark.parametrize("seed", range(30))
 def test_every_sum_is_made_again(seed: int, interpreted: FleetModel) -> None:
     life = Life(seed, interpreted)

@@ -137,7 +137,7 @@ def differences(live: Live, truth: Truth, actions: bool) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def directory(kernel_cache: Path, request: pytest.FixtureRequest) -> Iterator[Depot]:
+def directory(request: pytest.FixtureRequest) -> Iterator[Depot]:
     """Written under kills: compiled, interpreted, compiled again, then in three partitions.
 
     It is another one in every run, so where a test of it fails it is kept."""

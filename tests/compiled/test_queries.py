@@ -8,8 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import pytest
-
 from holdfast import Agent, Context, Event, Fleet, Length, Width, on
 from holdfast.engine.port import Engine
 from holdfast.view.sql.picture import ClassSheets, Picture
@@ -58,7 +56,6 @@ class Probe(Agent, compiled=True):
 FLEET = Fleet("probes", agents=[Probe])
 
 
-@pytest.mark.usefixtures("kernel_cache")
 def test_blocks_are_rows(tmp_path: Path) -> None:
     chance = random.Random(11)
     with FLEET.open(f"sqlite:{tmp_path / 'data'}", partitions=2) as live, Queries(live) as queries:

@@ -4,7 +4,6 @@ earlier one exactly as the interpreted agent does, whichever of the two wrote th
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -47,7 +46,7 @@ def rows(
 
 
 @pytest.mark.parametrize("writer", ["compiled", "plain"])
-def test_a_new_release_takes_over(kernel_cache: Path, writer: str) -> None:
+def test_a_new_release_takes_over(writer: str) -> None:
     known, register = registry()
     old = twins_of(fleet_v1.FLEET, known, register)
     old.inbox.put(rows(fleet_v1.Sensor, fleet_v1.Reading, 1.0, 2.0, 0.0, -4.0, 5.0), 100.0)

@@ -4,7 +4,6 @@ also from the first column on, several lambdas in a line, names with other lette
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 from holdfast import Action, Agent, Context, Event, Fleet, on
@@ -77,7 +76,7 @@ three"""
 FLEET = Fleet("quellen", agents=[Gerät])
 
 
-def test_a_kernel_does_what_the_source_says(kernel_cache: Path) -> None:
+def test_a_kernel_does_what_the_source_says() -> None:
     twins = Twins(FLEET, kernels_of(FLEET))
     pairs = [(1, 2), (2, 1), (5, 1), (50, 1), (50, 60), (3, 3), (0, 0), (10, 10), (1, 1)]
     events: list[Event] = [*(Pair(a, b) for a, b in pairs), Other()]

@@ -4,54 +4,30 @@ Lines behind a `$ ` in console blocks are commands. Each `holdfast` command has 
 its options, each `make` target has to be in the Makefile. The session of the README is run.
 """
 
-import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import Running, holdfast_here
 from tests.docs.documents import DOCUMENTS, ROOT, blocks_of, commands_of, name_of
 
-HOLDFAST = Path(sys.executable).with_name("holdfast")
 COMMANDS = [
     pytest.param(command, id=f"{name_of(document)}:{line}")
     for document in DOCUMENTS
     for line, command in commands_of(document.read_text("utf-8"))
 ]
-START_SECONDS = 30.0
-
-
-def holdfast(
-    *words: str, cwd: Path = ROOT, engine: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_ENGINE"}
-    if engine is not None:
-        environment["HOLDFAST_ENGINE"] = engine
-    return subprocess.run(
-        [str(HOLDFAST), *words],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @cache
 def help_of(*names: str) -> str:
     """What `holdfast NAMES --help` prints; an unknown command fails here."""
-    result = holdfast(*names, "--help")
-    assert result.returncode == 0, f"holdfast {' '.join(names)}: {result.stderr}"
+    result = holdfast_here(*names, "--help", cwd=ROOT)
     later = re.search(r"^  Comes with a later release", result.stdout, re.MULTILINE)
     assert later is None, f"holdfast {' '.join(names)} is not in this release"
     return result.stdout
@@ -119,29 +95,6 @@ def test_a_wrong_command_is_found(command: str) -> None:
         check(command)
 
 
-@contextmanager
-def running(words: list[str], folder: Path) -> Iterator[None]:
-    """A fleet that runs in `folder` until the end of the block, stopped as an operator would."""
-    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_ENGINE"}
-    with (folder / "run.log").open("w") as log:
-        process = subprocess.Popen(
-            [str(HOLDFAST), *words], cwd=folder, env=environment, stdout=log, stderr=log
-        )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while " runs on " not in (folder / "run.log").read_text():
-            assert process.poll() is None, (folder / "run.log").read_text()
-            assert time.monotonic() < deadline, "the fleet did not start"
-            time.sleep(0.02)
-        yield
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=START_SECONDS) == 0, (folder / "run.log").read_text()
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.kill
 def test_the_session_of_the_readme(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -150,13 +103,12 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
     start, *others = commands
     assert start[0] == "run"
     outputs: dict[str, str] = {}
-    with running(start, tmp_path):
+    with Running(*start[1:], cwd=tmp_path) as fleet:
         for words in others:
             if words[0] == "state":
                 words = [*words, "--after", outputs["send"].strip()]
-            result = holdfast(*words, cwd=tmp_path)
-            assert result.returncode == 0, f"{words}: {result.stdout}{result.stderr}"
-            outputs[words[0]] = result.stdout
+            outputs[words[0]] = holdfast_here(*words, cwd=tmp_path).stdout
+        assert fleet.stop() == 0
     looking = {"state", "history", "actions", "doctor"}
     assert set(outputs) == {"send", *looking, "query", "replay", "snapshot", "export"}
     assert "equal" in outputs["replay"]
@@ -206,11 +158,8 @@ def test_the_migration_of_the_docs(tmp_path: Path) -> None:
     (tmp_path / "fleet.py").write_text(new)
     states = []
     for line in commands:
-        result = holdfast(*shlex.split(line)[1:], cwd=tmp_path)
-        assert result.returncode == 0, f"{line}: {result.stdout}{result.stderr}"
-        shown = holdfast("state", "Van", "--json", cwd=tmp_path)
-        assert shown.returncode == 0, shown.stderr
-        states.append(shown.stdout)
+        holdfast_here(*shlex.split(line)[1:], cwd=tmp_path)
+        states.append(holdfast_here("state", "Van", "--json", cwd=tmp_path).stdout)
     dry, done = states
     assert dry.count('"level":50.0') == 2
     assert '"charge":0.5' in done
