@@ -158,7 +158,8 @@ class Guard:
 _guard: Guard | None = None
 
 
-def pytest_sessionstart() -> None:
+def pytest_collection_finish() -> None:
+    """What modules make as they are imported is there before the first test."""
     global _guard  # noqa: PLW0603
     _guard = Guard()
 

@@ -5,28 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers import processes
 from tests.servers.kafka_jars import jars, java
 
 STOP_SECONDS = 60.0
-
-# Java is started through this: it asks the kernel to end it when we die, also by SIGKILL. A small
-# program and no `preexec_fn`, since that runs between fork and exec, where other threads' locks
-# stay locked for ever.
-_ENDS_WITH_US = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
-# "We" are to the kernel the thread that forked. So one that lives as long as this process forks
-# all brokers; else those that a test's thread starts would end with that thread.
-_forks = ThreadPoolExecutor(1, "kafka-broker-forks")
 
 
 @dataclass
@@ -115,17 +101,5 @@ class KafkaBroker:
             self._process = None
 
     def _java(self, *words: str | Path) -> subprocess.Popen[bytes]:
-        guard = [sys.executable, "-ISc", _ENDS_WITH_US, str(os.getpid())]
-        command = [*guard, java(), "-cp", f"{jars()}/*", *self.java_options, *words]
-        return _forks.submit(self._fork, command).result()
-
-    def _fork(self, command: list[str | Path]) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the tests, which then stop their brokers
-            )
+        options = (*("-cp", f"{jars()}/*"), *self.java_options)
+        return processes.start(java(), *options, *words, log=self.log, cwd=self.folder)

@@ -16,6 +16,7 @@ from typing import Self
 
 import pytest
 
+from tests.servers import processes
 from tests.servers.missing import missing
 from tests.servers.ports import free_ports
 
@@ -72,14 +73,9 @@ class Mosquitto:
         return self._process.pid
 
     def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [program("mosquitto"), "-c", str(self._config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = processes.start(
+            program("mosquitto"), "-c", self._config, log=self.folder / "log"
+        )
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
             try:

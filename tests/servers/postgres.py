@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
+from tests.servers import processes
 from tests.servers.missing import missing
 
 START_SECONDS = 60.0
@@ -77,16 +78,13 @@ class PostgresServer:
             "shared_buffers": "32MB",
         }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # type: ignore[call-overload]
-                [self._binaries / "postgres", "-D", self._folder / "data", *words],
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
-                **self._as_user(),
-            )
+        self._process = processes.start(
+            self._binaries / "postgres",
+            *("-D", self._folder / "data", *words),
+            log=self._folder / "log",
+            cwd=self._folder,
+            user=self._user,
+        )
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.servers import processes
 from tests.servers.missing import missing
 from tests.servers.ports import free_ports
 
@@ -52,17 +53,12 @@ class Prometheus:
         self._log = folder / "prometheus.log"
         config = folder / "prometheus.yml"
         config.write_text(_CONFIG.format(rules=rules, target=target), "utf-8")
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(program("prometheus"), f"--config.file={config}", "--log.level=warn"),
-                    f"--storage.tsdb.path={folder / 'prometheus'}",
-                    f"--web.listen-address=127.0.0.1:{self.port}",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = processes.start(
+            *(program("prometheus"), f"--config.file={config}", "--log.level=warn"),
+            f"--storage.tsdb.path={folder / 'prometheus'}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            log=self._log,
+        )
 
     def wait(self) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.servers import processes
 from tests.servers.missing import missing
 
 START_SECONDS = 60.0
@@ -72,7 +73,7 @@ class Seaweed:
     def start(self) -> None:
         master, master_rpc, volume, volume_rpc, filer, filer_rpc, s3, s3_rpc = self._ports
         command = [
-            *(_program(), "-logtostderr=true", "server", f"-dir={self.folder / 'data'}"),
+            *("-logtostderr=true", "server", f"-dir={self.folder / 'data'}"),
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=50"),
             *(f"-master.port={master}", f"-master.port.grpc={master_rpc}"),
             *("-master.telemetry=false", "-master.electionTimeout=1s"),
@@ -84,10 +85,7 @@ class Seaweed:
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={self.folder / 'users.json'}"),
             f"-s3.localSocket={self.folder / 's3.sock'}",
         ]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        self._process = processes.start(_program(), *command, log=self.folder / "log")
         self._wait()
 
     def _wait(self) -> None:
