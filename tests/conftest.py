@@ -6,6 +6,7 @@ Machines differ, so slowness is no failure of a property; seeds are shown.
 import os
 import shutil
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started as a background job: then programs under test would not hear a Ctrl-C either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# Tests start thousands of processes, each of which would compile all it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Before anybody asks for a temporary folder.
 _OWN_PLACE = place.choose()
