@@ -2,8 +2,9 @@
 or a file that stays open), or a temporary file.
 
 A pytest plugin. What a fixture of a module, a class or the run has made may stay until that fixture
-ends; while one of a module or a class lives, threads and descriptors are judged at its end, since
-those who share a fleet make it open files as they go. Whatever ends by itself is waited for.
+ends; while one of a module or a class lives, all but files is judged at its end, since those who
+share a fleet make it open files, and start processes anew, as they go. Whatever ends by itself is
+waited for.
 
 Processes are found by a variable that all children inherit, so those that were left to init are
 found too. Not seen: descriptors of other processes (they go with the process), and threads that
@@ -119,8 +120,7 @@ class Guard:
 
     def _look(self) -> Kind:
         """All that there is, but what is not judged now."""
-        found = {**_processes(self._foreign), **_files()}
-        return found if self._narrow else {**found, **_threads(), **_descriptors()}
+        return _files() if self._narrow else self._everything()
 
     def begin(self) -> set[object]:
         return set(self._everything())

@@ -15,9 +15,14 @@ from pwd import struct_passwd
 # locks stay locked for ever.
 _ENDS_WITH_US = """
 import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
+kernel, (parent, user, group, *command) = ctypes.CDLL(None), sys.argv[1:]
+if user:
+    os.setgroups([])
+    os.setgid(int(group))
+    os.setuid(int(user))  # which would forget the wish
+kernel.prctl(1, signal.SIGKILL)
+if os.getppid() == int(parent):
+    os.execv(command[0], command)
 """
 # "We" are to the kernel the thread that forked. So one that lives as long as this process forks
 # all servers; else those that a test's thread starts would end with that thread.
@@ -33,14 +38,13 @@ def start(
     user: struct_passwd | None = None,
 ) -> subprocess.Popen[bytes]:
     """What it says is added to `log`; `user` is somebody else than we are."""
-    guard = [sys.executable, "-ISc", _ENDS_WITH_US, str(os.getpid())]
-    command = [*guard, str(program), *map(str, words)]
-    return _forks.submit(_fork, command, log, cwd, user).result()
+    who = (user.pw_uid, user.pw_gid) if user else ("", "")
+    guard = [sys.executable, "-ISc", _ENDS_WITH_US, os.getpid(), *who]
+    command = [str(word) for word in (*guard, program, *words)]
+    return _forks.submit(_fork, command, log, cwd).result()
 
 
-def _fork(
-    command: Sequence[str], log: Path, cwd: Path | None, user: struct_passwd | None
-) -> subprocess.Popen[bytes]:
+def _fork(command: Sequence[str], log: Path, cwd: Path | None) -> subprocess.Popen[bytes]:
     with log.open("ab") as told:
         return subprocess.Popen(
             command,
@@ -48,8 +52,5 @@ def _fork(
             stdin=subprocess.DEVNULL,
             stdout=told,
             stderr=told,
-            user=user.pw_uid if user else None,
-            group=user.pw_gid if user else None,
-            extra_groups=[] if user else None,
             start_new_session=True,  # Ctrl-C is for the tests, which then stop their servers
         )
