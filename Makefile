@@ -2,7 +2,9 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.setup-done
+# What the demo needs is there: the package and its five dependencies. Then also all extras and tools.
+DEMO_READY := $(VENV)/.demo-ready
+READY := $(VENV)/.setup-done
 
 # python3.11 where it runs (a version manager may have a name without an interpreter behind it), else python3.
 ifndef PYTHON
@@ -16,29 +18,44 @@ SECONDS = 30
 # More arguments for pytest, for example `make test PYTEST_ARGS="tests/model -x"`.
 PYTEST_ARGS =
 
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# Of the files that pip would compile few are ever imported; Python compiles those, once.
+INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input install --no-compile
+# Where it may keep what it has compiled: else each process would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format test test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients proto wheel clean
+.PHONY: help setup lint format quick quick-tests quick-seeds test test-times planted test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients proto wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: $(STAMP) ## Make the virtual environment in .venv (again only when pyproject.toml or constraints.txt change)
+setup: $(READY) ## Make the virtual environment in .venv (again only when pyproject.toml or constraints.txt change)
 
-# Messages go to stderr, so that `make -s bench-smoke` prints JSON and nothing else.
-$(STAMP): pyproject.toml constraints.txt tests/servers/requirements.txt
+# Installing says each step with the seconds so far, on stderr: `make -s bench-smoke` prints JSON and nothing else.
+STEPS = set -e; start=$$(date +%s); step() { echo "$$(( $$(date +%s) - start )) s  $$*" >&2; }
+
+$(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "Holdfast needs Python 3.11 or later, and '$(PYTHON)' is not: install it, or name one with 'make PYTHON=/path/to/python3.11'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "'$(PYTHON)' cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
-	@echo "setting up $(VENV) with $$($(PYTHON) --version)" >&2
-	@$(PYTHON) -m venv $(VENV) >&2
-	@$(PIP) install -c constraints.txt pip >&2
-	@$(PIP) install -c constraints.txt hatchling editables >&2
-	@$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,s3,parquet,postgres,kafka,protobuf,compiled,gateway,grpc,mqtt,sql,traces,profile,bench]' >&2
-	@$(PIP) install --require-hashes --no-deps -r tests/servers/requirements.txt >&2
-	@touch $(STAMP)
+	@$(STEPS); \
+		step "1/3 making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV) >&2; \
+		step "2/3 installing what builds the package"; $(INSTALL) -c constraints.txt hatchling editables >&2; \
+		step "3/3 installing holdfast and its five dependencies"; \
+		$(INSTALL) -c constraints.txt --no-build-isolation -e . >&2; \
+		step "$(VENV) has what the demo needs"
+	@touch $@
+
+$(READY): $(DEMO_READY) tests/servers/requirements.txt
+	@$(STEPS); \
+		step "1/3 installing the pip of constraints.txt"; $(INSTALL) -c constraints.txt pip >&2; \
+		step "2/3 installing all extras and the tools of tests and benchmarks (about a gigabyte)"; \
+		$(INSTALL) -c constraints.txt --no-build-isolation -e '.[all,dev,bench]' >&2; \
+		step "3/3 installing servers for the tests"; \
+		$(INSTALL) --require-hashes --no-deps -r tests/servers/requirements.txt >&2; \
+		step "$(VENV) has everything"
+	@touch $@
 
 lint: setup ## Check style and types (ruff, mypy --strict)
 	@$(BIN)/ruff check .
@@ -52,11 +69,42 @@ format: setup ## Format the code and apply the safe fixes of ruff
 # Those that start brokers: by far the slowest, and the only ones that need Java and Maven.
 KAFKA_TESTS = tests/kafka $(wildcard tests/engine/test_kafka_*.py tests/servers/test_kafka_*.py)
 
-test: setup lint ## Set up, lint, run all tests but those on Kafka
-	@start=$$(date +%s); status=0; \
-		$(BIN)/python -m pytest --durations=10 $(KAFKA_TESTS:%=--ignore=%) $(PYTEST_ARGS) || status=$$?; \
-		echo "tests took $$(( $$(date +%s) - start )) s; those on Kafka: make test-kafka"; \
+# In processes beside each other: more than cores, because most tests wait most of the time.
+SIDE_BY_SIDE = -n 4 --dist loadfile
+TESTS = $(SIDE_BY_SIDE) $(KAFKA_TESTS:%=--ignore=%) $(PYTEST_ARGS)
+
+# Each part is shown when it ends. Lint looks at what has changed: ruff and mypy remember the rest.
+quick: setup ## A verdict within a minute: lint, the pure layers, one engine, 50 seeds
+	@start=$$(date +%s); verdict=passed; \
+		$(MAKE) --no-print-directory --keep-going --output-sync -j3 lint quick-tests quick-seeds || verdict=FAILED; \
+		echo "quick: $$verdict after $$(( $$(date +%s) - start )) s"; \
+		test $$verdict = passed
+
+quick-tests:
+	@$(BIN)/python -m pytest -q -n 2 -k 'not sqlite' tests/model tests/stepping tests/house \
+		tests/compiling/test_refusals.py tests/engine/test_conformance.py tests/runtime/test_semantics_*.py
+
+quick-seeds:
+	@told=$$($(BIN)/holdfast simulate $(SIMULATED) --seeds 50) || { echo "$$told"; exit 1; }; echo "$$told" | head -1
+
+test: setup ## Set up, lint, run all tests but those on Kafka
+	@start=$$(date +%s); status=0; said=$$(mktemp); \
+		$(MAKE) --no-print-directory lint >"$$said" 2>&1 & lint=$$!; \
+		trap 'kill $$lint 2>/dev/null; rm -f "$$said"' EXIT; trap 'exit 130' INT TERM; \
+		$(BIN)/python -m pytest --durations=10 $(TESTS) || status=$$?; \
+		wait $$lint || status=$$?; \
+		echo "make lint:"; cat "$$said"; \
+		echo "tests and lint took $$(( $$(date +%s) - start )) s; those on Kafka: make test-kafka"; \
 		exit $$status
+
+test-times: setup ## What the tests of `make test` cost: a table by folder and file
+	@status=0; times=$$(mktemp); trap 'rm -f "$$times"' EXIT; \
+		HOLDFAST_TEST_TIMES="$$times" $(BIN)/python -m pytest -p tests.run.times $(TESTS) || status=$$?; \
+		$(BIN)/python -m tests.run.times "$$times"; \
+		exit $$status
+
+planted: setup ## Plant the known bugs, each by itself: which are caught, which are missed
+	@$(BIN)/python -m tests.run.planted
 
 test-kafka: setup ## Run the tests on real Kafka brokers (needs Java and Maven)
 	@start=$$(date +%s); status=0; \
@@ -69,8 +117,13 @@ SIMULATED = tests/simulation/fleet_v1.py --upgrade tests/simulation/fleet_v2.py
 # Minutes of `make soak`. Seeds go on from the time of day, so that two soaks are not the same.
 MINUTES = 10
 
-soak: setup ## Simulate new seeds on all cores (MINUTES=10): simulated hours, faults by kind, failing seeds
-	@$(BIN)/holdfast simulate $(SIMULATED) --minutes '$(MINUTES)' --first "$$(date +%s)0000"
+soak: setup ## What `make test` leaves out: exhaustive and random tests, then new seeds (MINUTES=10)
+	@status=0; \
+		echo "1/2 the tests marked soak: exhaustive or random, where make test takes samples"; \
+		$(BIN)/python -m pytest -m soak $(SIDE_BY_SIDE) $(PYTEST_ARGS) || status=$$?; \
+		echo "2/2 simulating new seeds for $(MINUTES) minutes, where make test has the same ones each time"; \
+		$(BIN)/holdfast simulate $(SIMULATED) --minutes '$(MINUTES)' --first "$$(date +%s)0000" || status=$$?; \
+		exit $$status
 
 # Faults on real brokers, workers and producers, seed after seed. SEED= repeats a run that failed.
 SEED =
@@ -85,7 +138,7 @@ sim-coverage: setup ## What simulation alone reaches of runtime/ and stepping/, 
 	@$(BIN)/python -m coverage report --data-file=.coverage-simulation --show-missing
 	@rm -f .coverage-simulation
 
-demo: setup ## A drone fleet in the terminal, a kill -9 in the middle, an audit at the end (SECONDS=30)
+demo: $(DEMO_READY) ## A drone fleet in the terminal, a kill -9 in the middle, an audit at the end (SECONDS=30)
 	@$(BIN)/holdfast demo --seconds '$(SECONDS)'
 
 bench-smoke: setup ## A short benchmark, printed as JSON
@@ -123,11 +176,12 @@ wheel: setup ## Build the wheel into dist/, install it into a fresh environment,
 			|| { cat "$$fresh/log" >&2; exit 1; }; \
 		$(BIN)/python -m venv "$$fresh/venv"; \
 		"$$fresh/venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input \
-			install -c constraints.txt "$$fresh"/dist/*.whl; \
+			install --no-compile -c constraints.txt "$$fresh"/dist/*.whl; \
 		mkdir -p dist; cp "$$fresh"/dist/*.whl dist/; \
 		cd "$$fresh"; \
 		./venv/bin/holdfast --version; \
 		./venv/bin/python -c 'import holdfast, pathlib; assert (pathlib.Path(holdfast.__file__).parent / "py.typed").exists(), "the wheel lacks py.typed"'; \
+		./venv/bin/holdfast demo --seconds 3; \
 		echo "the wheel installs and runs: $$(cd dist && echo *.whl)"
 
 clean: ## Remove the environment, caches and built files (data directories stay)

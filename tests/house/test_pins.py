@@ -14,22 +14,7 @@ from packaging.utils import canonicalize_name
 
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 # Those that `make setup` installs.
-EXTRAS = (
-    "dev",
-    "s3",
-    "parquet",
-    "postgres",
-    "kafka",
-    "protobuf",
-    "compiled",
-    "gateway",
-    "grpc",
-    "mqtt",
-    "sql",
-    "traces",
-    "profile",
-    "bench",
-)
+EXTRAS = ("all", "dev", "bench")
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)")
 
 
