@@ -306,7 +306,7 @@ def without_privileges(*words: object, cwd: Path) -> subprocess.CompletedProcess
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

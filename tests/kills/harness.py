@@ -19,11 +19,16 @@ from holdfast.model.keys import Layout
 
 ROOT = Path(__file__).parents[2]
 SWARM = "tests.kills.swarm:fleet"
+PATIENCE_SECONDS = 60.0
 ENDS_EXPECTED = ("-9", "4")  # killed; fenced by a successor
 
 
 def wait_until(look: Callable[[], object], seconds: float, what: str) -> float:
-    """Poll until `look` says yes; how long that took. A clear failure when it does not."""
+    """Poll until `look` says yes; how long that took. A clear failure when it does not.
+
+    `seconds` are those of a machine that does little else: none is failed for being busy.
+    """
+    seconds = max(seconds, PATIENCE_SECONDS)
     start = time.monotonic()
     while not look():
         if time.monotonic() - start > seconds:

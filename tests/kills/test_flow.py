@@ -111,7 +111,7 @@ def test_history_is_read_beside_retention(tmp_path: Path) -> None:
                 live.send(floods.Pool, "k-0", drop, source="x", seq=number)
         finally:
             last = SENDS
-        assert min(reader.result(20.0) for reader in readers) > 0
+        assert min(reader.result(60.0) for reader in readers) > 0
 
 
 def test_a_layout_that_was_killed_is_laid_out_again(tmp_path: Path) -> None:

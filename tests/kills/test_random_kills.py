@@ -188,7 +188,7 @@ def _redrive(chaos: Chaos, live: Live, oracle: Oracle) -> None:
 
 def settled(live: Live, oracle: Oracle, leave_out: tuple[str, ...] | list[str] = ()) -> None:
     """Timers ring for a while yet: wait for them, then look once more for what came twice."""
-    deadline = time.monotonic() + 12.0
+    deadline = time.monotonic() + 60.0
     while (wrong := evidence.wrong_states(live, oracle, leave_out)) and time.monotonic() < deadline:
         time.sleep(0.1)
         live.settle(timeout=30.0)
