@@ -56,7 +56,7 @@ def test_the_archive_alone_brings_a_lost_disk_back(place: Path) -> None:
     words = ("fleet.py", "--data", "data", "--archive", "file:archive", "--snapshot-seconds", 1)
     with Running(*words, cwd=place) as running:
         send(place, 3)
-        eventually("a snapshot", lambda: any((place / "archive").glob("snapshots/*")), 30.0)
+        eventually("a snapshot", lambda: any((place / "archive").glob("snapshots/*")))
         holdfast_here("send", "Drone/d-1", "Battery", "percent=40", cwd=place, variables=DATA)
         assert running.stop() == 0
     shutil.rmtree(place / "data")

@@ -95,7 +95,7 @@ def test_a_fleet_without_calls_has_no_process_for_them() -> None:
             "nobody runs calls here now: `holdfast run` starts them",
         )
         keeper.send_signal(signal.SIGTERM)
-        assert keeper.wait(10.0) == 0
+        assert keeper.wait(60.0) == 0
 
 
 def test_calls_of_a_fleet_that_is_not_there(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "fleet.py").write_text(DELIVERY)
     (folder / "clock.py").write_text(CLOCK)
     (folder / "process.py").write_text(PROCESS)
-    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=300)
     return folder
 
 
@@ -106,7 +106,7 @@ def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
         rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", count)
     sending = "live.send(Drone, 'd-1', Position(lat=1.0, lon=2.0, alt=-1.0))\n    live.settle()\n"
     more = FILL[: FILL.index(", partitions")] + ") as live:\n    " + sending
-    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=300)
     clean = holdfast_here("check", "fleet.py", "--data", "data", cwd=tmp_path).stdout
     assert clean == "clean: 4 handlers read, 81 inputs folded in two processes\n"
     done = holdfast_here("check", "inherited.py", "--data", "data", cwd=tmp_path, code=1)

@@ -8,7 +8,6 @@ import os
 import pty
 import signal
 import subprocess
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -196,10 +195,8 @@ def test_memory_shows_actions_while_the_input_stays_open(tmp_path: Path) -> None
     assert json.loads(run.stdout.readline())["type"] == "Beep"
     # A timer of tomorrow does not keep it from ending.
     run.stdin.write('{"agent": "Clock", "key": "c", "type": "Start", "data": {"seconds": 86400}}\n')
-    started = time.monotonic()
     out, _ = run.communicate(timeout=PATIENCE_SECONDS)
     assert (out, run.returncode) == ("", 0)
-    assert time.monotonic() - started < 10.0
 
 
 # ---------------------------------------------------------------- sending and drawing

@@ -45,7 +45,7 @@ with fleet.open("sqlite:./data") as live:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("debug")
     (folder / "fleet.py").write_text(DELIVERY)
-    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=300)
     return folder
 
 
@@ -276,7 +276,7 @@ def test_the_numbers_are_those_of_the_history_after_a_rescaling(
     rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", 3)
     sending = "    live.send(Drone, 'd-1', Calibrate())\n    live.settle()\n"
     more = FILL[: FILL.index("    live.send")] + sending
-    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=300)
     lines = holdfast_here("history", "Drone/d-1", "--data", "data", cwd=tmp_path).stdout
     assert lines.splitlines()[-1].startswith("7\t")
     for number, event in (

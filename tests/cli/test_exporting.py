@@ -130,7 +130,7 @@ def test_a_full_standard_output_is_one_line(place: Path) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
     assert done.returncode == 3
@@ -173,7 +173,7 @@ def test_following_until_interrupted(place: Path) -> None:
             holdfast("send", "Drone/d-3", "Battery", "percent=3", "--data", "data", cwd=place)
             eventually("the row that came meanwhile", lambda: rows() == 5)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=30)
+            output, _ = process.communicate(timeout=120)
         finally:
             if process.poll() is None:
                 process.kill()

@@ -145,7 +145,7 @@ def test_workers_end_with_a_killed_supervisor_and_a_successor_takes_over(place: 
         assert state_of(place, "d-1", before)["battery"] == 40.0
         first.process.kill()
         first.process.wait()
-        eventually("the workers end by themselves", lambda: not any(map(alive, workers)), 2.0)
+        eventually("the workers end by themselves", lambda: not any(map(alive, workers)))
     with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place):
         after = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=30")
         assert state_of(place, "d-1", after)["battery"] == 30.0
@@ -166,7 +166,7 @@ def test_a_successor_need_not_wait_for_the_workers_of_a_killed_supervisor(place:
             assert state_of(place, "d-1", after)["battery"] == 30.0
             for pid in filter(alive, workers):
                 os.kill(pid, signal.SIGCONT)
-            eventually("the old workers end", lambda: not any(map(alive, workers)), 2.0)
+            eventually("the old workers end", lambda: not any(map(alive, workers)))
     finally:
         for pid in filter(alive, workers):
             os.kill(pid, signal.SIGKILL)

@@ -16,7 +16,14 @@ from holdfast.engine.contents import Contents
 from holdfast.engine.port import Engine, Limits
 from holdfast.engine.stamping import Clock
 from holdfast.errors import HoldfastError
-from holdfast.testing.conformance import FLEET, EngineConformance, concurrency, waits, workbench
+from holdfast.testing.conformance import (
+    FLEET,
+    EngineConformance,
+    concurrency,
+    upkeep,
+    waits,
+    workbench,
+)
 from holdfast.testing.conformance.crashes import APPEND, CALLS, COMMIT
 from holdfast.testing.conformance.promises import promises_of
 from tests.engine import broken, broken_blocks, broken_lanes, broken_owners, test_conformance
@@ -184,6 +191,7 @@ def _short_of_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "LONG_SECONDS", 0.6)
     monkeypatch.setattr(concurrency, "LONG_SECONDS", 0.6)
     monkeypatch.setattr(concurrency, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(upkeep, "WAIT_SECONDS", 1.0)
 
 
 @pytest.mark.planted("conformance kit")

@@ -22,6 +22,7 @@ from holdfast.gateway.settings import Settings
 from holdfast.runtime.untyped import connect_untyped
 from tests.gateway.yard import fleet
 
+PATIENCE = 60.0  # seconds
 USUAL = Settings()
 JSON = {"content-type": "application/json"}
 running: dict[int, Server] = {}  # by port, for tests that look inside
@@ -55,10 +56,10 @@ class Client:
         sent |= headers or {}
         connection: http.client.HTTPConnection
         if self.tls is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         else:
             connection = http.client.HTTPSConnection(
-                "127.0.0.1", self.port, timeout=30, context=self.tls
+                "127.0.0.1", self.port, timeout=PATIENCE, context=self.tls
             )
         try:
             connection.request(method, path, body, sent)
@@ -127,12 +128,12 @@ def gateway_on(url: str, settings: Settings = USUAL, port: int = 0) -> Iterator[
         finally:
             del running[port]
             server.stop()
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive(), "the gateway does not stop"
 
 
 def until_started(server: Server, thread: threading.Thread) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not server.started:
         assert thread.is_alive(), "the gateway has ended"
         assert time.monotonic() < deadline, "the gateway does not start"

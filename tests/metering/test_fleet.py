@@ -34,7 +34,7 @@ def told(live: Handle, look: Callable[[Values], bool]) -> Values:
         found.append(values_of(exposition(live)))
         return look(found[-1])
 
-    eventually("metrics that show it", try_it, seconds=15.0)
+    eventually("metrics that show it", try_it)
     return found[-1]
 
 

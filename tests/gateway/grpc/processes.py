@@ -22,18 +22,18 @@ class GatewayProcess:
         assert self._process.stdout is not None
         self.line = self._process.stdout.readline()
         if "gRPC at" not in self.line:
-            out, _ = self._process.communicate(timeout=20)
+            out, _ = self._process.communicate(timeout=60)
             raise AssertionError(self.line + out)
         self.port = int(self.line.rpartition(":")[2])
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=60)
 
     def stop(self) -> str:
         """What it has printed since."""
         self._process.terminate()
-        out, _ = self._process.communicate(timeout=20)
+        out, _ = self._process.communicate(timeout=60)
         assert self._process.returncode == 0, out
         return out
 

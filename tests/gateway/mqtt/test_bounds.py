@@ -115,7 +115,7 @@ def test_a_bridge_reads_no_more_than_it_can_hold(
         assert held < 12, held
         while held < 30:
             link.acknowledge(came)
-            came = link.take(1_000, 5.0)
+            came = link.take(1_000, 60.0)
             assert came
             held += sum(len(each.messages) for each in came)
         assert held == 30

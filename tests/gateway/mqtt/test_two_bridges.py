@@ -49,8 +49,10 @@ def test_two_of_one_name_from_different_machines_do_not_fight(
         broker.pub("agents/d-1/noted", '{"number": 1, "seq": 1}')
         eventually("one of them works", lambda: noted(live, "d-1") == [1])
         before = broker.did("already connected, closing old")
+        begun = time.monotonic()
         time.sleep(2.0)
-        assert broker.did("already connected, closing old") - before <= 3, "they do not rest"
+        often = broker.did("already connected, closing old") - before
+        assert often <= 1 + (time.monotonic() - begun), "they do not rest"
 
 
 def test_bridges_of_other_names_work_side_by_side(
