@@ -216,6 +216,7 @@ def test_producers_that_send_all_the_time_lose_and_double_nothing(tmp_path: Path
                     numbered = {"source": name, "first_seq": sent[name] + 1} if name else {}
                     live.send_many(rows, timeout=60.0, **numbered)  # type: ignore[arg-type]
                     sent[name] += len(rows)
+                    stop.wait(0.01)  # the rescaling needs a processor too
         except BaseException as error:
             failures.append(error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -21,6 +21,7 @@ from holdfast.runtime.viewing.reading import StoredView
 from holdfast.runtime.viewing.running import Runner
 from tests.engine.test_sqlite_removals import MOMENTS, Meanwhile
 from tests.runtime.semantics import World, opened
+from tests.seeds import seeds
 from tests.view.zones import Battery, Drone, Rest, Sent, Zone, ZoneLoad, expected, fleet
 
 DAY = 24 * 3600.0
@@ -47,11 +48,9 @@ def caught_up(live: Live) -> dict[str, Zone]:
     return live.view(ZoneLoad).rows()
 
 
-@pytest.fixture
-def chance(record_property: Callable[[str, object], None]) -> random.Random:
-    seed = random.randrange(2**32)
-    record_property("summary", f"seed {seed}")
-    return random.Random(seed)
+@pytest.fixture(params=seeds(1, 8))
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    return random.Random(request.param)
 
 
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])

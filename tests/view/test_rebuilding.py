@@ -20,6 +20,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.viewing import folding, running
 from holdfast.runtime.viewing.rowfile import RowFile
 from holdfast.runtime.viewing.running import Runner
+from tests.seeds import seeds
 from tests.view.test_folding import caught_up, send, stream
 from tests.view.zones import Battery, Drone, ZoneLoad, expected, fleet
 
@@ -162,12 +163,9 @@ def started(url: str, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.kill
-def test_killed_views_neither_lose_nor_double(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+@pytest.mark.parametrize("seed", seeds(1, 8))
+def test_killed_views_neither_lose_nor_double(seed: int, tmp_path: Path) -> None:
     """kill -9 of the process that folds it, at random moments, also while it is rebuilt."""
-    seed = random.randrange(2**32)
-    record_property("summary", f"seed {seed}")
     chance = random.Random(seed)
     url = f"sqlite:{tmp_path / 'data'}"
     without = Fleet("zones", agents=[Drone])

@@ -18,7 +18,7 @@ from holdfast import Live
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.exporting.target import KINDS, Kind
 from tests.runtime.exporting.fleets import Arm, Drone, Tell, Tick, Visitor, fleet
-from tests.runtime.exporting.sinks import Sink, export
+from tests.runtime.exporting.sinks import SINKS, Sink, export
 from tests.runtime.exporting.test_states import committed
 
 ROOT = Path(__file__).parents[3]
@@ -90,13 +90,23 @@ def kill(process: subprocess.Popen[bytes], seconds: float) -> int:
     return process.returncode
 
 
+SOAK = pytest.mark.soak  # which deaths leave what, test_crashes shows for every sink
+
+
 @pytest.mark.kill
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sink", "seed"),
+    [
+        ("folder", 1),
+        ("postgres", 1),
+        *(pytest.param(name, seed, marks=SOAK) for name in SINKS for seed in (2, 3)),
+    ],
+    indirect=["sink"],
+)
 def test_killed_exporters_leave_each_row_once(
-    sink: Sink, tmp_path: Path, record_property: Callable[[str, object], None]
+    sink: Sink, seed: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    seed = random.randrange(2**32)
-    record_property("summary", f"seed {seed}")
     chance = random.Random(seed)
     points = ["", "export.before", "export.after"]
     if sink.name in ("folder", "parquet"):

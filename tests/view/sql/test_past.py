@@ -23,6 +23,7 @@ from holdfast.runtime.snapshots.store import SnapshotStore
 from holdfast.view.sql.limits import Limits
 from holdfast.view.sql.queries import Queries
 from tests.runtime.semantics import World, opened
+from tests.seeds import seeds
 from tests.view.sql.fleets import Add, Arm, Counter, Fail, Mode, Tell, counting
 
 SQL = "SELECT key, version, mode, n FROM counter ORDER BY key"
@@ -100,7 +101,7 @@ class Past:
             assert ask("SELECT sum(agents) FROM partitions").rows == [[len(found.rows)]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 def test_at_random_times(seed: int, tmp_path: Path) -> None:
     with opened(counting, "sqlite", tmp_path, 3) as world, Queries(world.live) as queries:
         past = Past(world, random.Random(seed))

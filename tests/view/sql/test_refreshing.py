@@ -224,10 +224,11 @@ def test_every_answer_is_of_one_commit_per_partition(tmp_path: Path) -> None:
                 keys = [f"{name}-{(number + i) % 300}" for i in range(20)]
                 producer.send_many([(Counter, key, Add()) for key in keys])
                 number += 20
+                stop.wait(0.01)
 
     def ask(reader: Handle, queries: Queries) -> list[int]:
         seen = []
-        for _ in range(25):
+        for _ in range(12):
             found = queries.answer(
                 "SELECT sum(n), (SELECT count(*) FROM events), "
                 "(SELECT sum(position) FROM partitions) FROM counter"
