@@ -143,7 +143,7 @@ def test_a_claim_waits_for_a_commit_under_way_and_sees_it(
     heads = []
 
     def claim() -> None:
-        inside.wait(5)
+        inside.wait(60)
         claimed.set()
         heads.append(Owner.of(other).head)
 
@@ -152,7 +152,7 @@ def test_a_claim_waits_for_a_commit_under_way_and_sees_it(
 
     def wait_inside() -> None:
         inside.set()
-        claimed.wait(5)
+        claimed.wait(60)
 
     faults.acts["commit.inside"] = wait_inside
     owner.commit([record("d-1", "in time")])
@@ -187,13 +187,16 @@ from holdfast.testing.conformance.workbench import Owner, record
 def hang(point):
     if point == "commit.inside":
         print("inside", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 owner = Owner.of(SqliteEngine(Path(sys.argv[1]), faults=hang))
 owner.commit([record("d-1", "hung")])
 """
 
 
-def test_a_process_that_hangs_in_its_commit_is_ended_by_the_next_claim(root: Path) -> None:
+def test_a_process_that_hangs_in_its_commit_is_ended_by_the_next_claim(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "LEASE_SECONDS", 0.5)
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(root)],
         stdout=subprocess.PIPE,
@@ -204,7 +207,7 @@ def test_a_process_that_hangs_in_its_commit_is_ended_by_the_next_claim(root: Pat
     assert process.stdout.readline() == "inside\n"
     engine = SqliteEngine(root)
     owner = Owner.of(engine)
-    assert process.wait(5) == -9
+    assert process.wait(60) == -9
     assert list(engine.view(0).records()) == [], "half a commit"
     owner.commit([record("d-1", "new")])
     engine.close()

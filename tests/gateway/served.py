@@ -53,10 +53,10 @@ class Client:
         sent |= headers or {}
         connection: http.client.HTTPConnection
         if self.tls is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         else:
             connection = http.client.HTTPSConnection(
-                "127.0.0.1", self.port, timeout=30, context=self.tls
+                "127.0.0.1", self.port, timeout=120, context=self.tls
             )
         try:
             connection.request(method, path, body, sent)
@@ -125,7 +125,7 @@ def gateway_on(url: str, settings: Settings = USUAL, port: int = 0) -> Iterator[
         finally:
             del running[port]
             server.stop()
-            thread.join(20)
+            thread.join(120)
             assert not thread.is_alive(), "the gateway does not stop"
 
 

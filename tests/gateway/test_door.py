@@ -98,16 +98,15 @@ def test_tokens_are_read_again(guarded: tuple[Served, Path]) -> None:
     tokens.unlink()
     assert client(yard, "read").get("/agents/Cart").status == 200
     tokens.write_text(token_lines("send", "admin"))
-    took = eventually(
-        "the token is refused", lambda: client(yard, "read").get("/agents/Cart").status == 401, 5
+    eventually(
+        "the token is refused", lambda: client(yard, "read").get("/agents/Cart").status == 401
     )
-    assert took < 5
     stream.until_end()
     assert follower.until_closed().code == 1008
     assert client(yard, "send").events(EVENT).status == 200
     assert [row["key"] for row in staying.rows(1)] == ["k"]
     tokens.write_text(token_lines("admin") + lines_for("send", "read", "token-of-send"))
-    eventually("a role is lowered", lambda: client(yard, "send").events(EVENT).status == 403, 5)
+    eventually("a role is lowered", lambda: client(yard, "send").events(EVENT).status == 403)
     for each in (stream, follower, staying):
         each.__exit__(None, None, None)
 

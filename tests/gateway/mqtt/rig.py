@@ -25,7 +25,7 @@ from tests.cli.commands import SCRIPT, environment
 from tests.gateway.mqtt.fleets import Drone
 from tests.servers.mosquitto import Mosquitto
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 FLEET = Path(__file__).with_name("fleets.py")
 
 
