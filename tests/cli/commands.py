@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 import pytest
 
@@ -61,18 +63,18 @@ def holdfast_here(
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """The same within this process, where a new one would only cost time: not for a command that
-    needs descriptors of its own, or that goes on until a signal stops it."""
-    out, err = _text(), _text()
-    with _as_there(cwd, variables), pytest.MonkeyPatch.context() as patch:
+    goes on until a signal stops it."""
+    with ExitStack() as opened:
+        streams = [opened.enter_context(_stream(text)) for text in (given, "", "")]
+        opened.enter_context(_as_there(cwd, variables))
+        patch = opened.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(sys, "argv", ["holdfast", *map(str, words)])
-        patch.setattr(sys, "stdin", _text(given))
-        patch.setattr(sys, "stdout", out)
-        patch.setattr(sys, "stderr", err)
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
         with pytest.raises(SystemExit) as ended:
             main()
-    done = subprocess.CompletedProcess(
-        list(map(str, words)), int(str(ended.value.code)), _said(out), _said(err)
-    )
+        out, err = map(_said, streams[1:])
+    done = subprocess.CompletedProcess(list(map(str, words)), int(str(ended.value.code)), out, err)
     assert code is None or done.returncode == code, done
     return done
 
@@ -114,13 +116,18 @@ def _as_there(folder: Path, variables: Mapping[str, str] | None = None) -> Itera
                     del sys.modules[name]
 
 
-def _text(given: str = "") -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8", write_through=True)
+@contextmanager
+def _stream(given: str) -> Iterator[TextIO]:
+    """A file, as some commands ask for its descriptor."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as file:
+        file.write(given)
+        file.seek(0)
+        yield file
 
 
-def _said(stream: io.TextIOWrapper) -> str:
-    assert isinstance(stream.buffer, io.BytesIO)
-    return stream.buffer.getvalue().decode()
+def _said(stream: TextIO) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:

@@ -12,7 +12,7 @@ from holdfast.blob.urls import open_blob
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.archiving.archive import Archive
 from tests.archiving.bots import differences
-from tests.cli.commands import Running, eventually, holdfast, holdfast_here, refused
+from tests.cli.commands import Running, eventually, holdfast_here, refused
 from tests.cli.fleets import DELIVERY
 from tests.servers.seaweed import WRITER
 
@@ -60,8 +60,8 @@ def test_the_archive_alone_brings_a_lost_disk_back(place: Path) -> None:
         holdfast_here("send", "Drone/d-1", "Battery", "percent=40", cwd=place, variables=DATA)
         assert running.stop() == 0
     shutil.rmtree(place / "data")
-    holdfast("restore", "file:archive", "--to", "new", "fleet.py", cwd=place)
-    assert "40" in holdfast("state", "Drone/d-1", "--data", "new", cwd=place).stdout
+    holdfast_here("restore", "file:archive", "--to", "new", "fleet.py", cwd=place)
+    assert "40" in holdfast_here("state", "Drone/d-1", "--data", "new", cwd=place).stdout
 
 
 def test_the_doctor_says_what_is_not_archived(place: Path) -> None:
@@ -69,10 +69,10 @@ def test_the_doctor_says_what_is_not_archived(place: Path) -> None:
     with Running(*run, "--archive-seconds", 0.2, cwd=place) as running:
         send(place, 2)
         assert running.stop() == 0
-    done = holdfast("doctor", cwd=place, code=None, variables=DATA)
+    done = holdfast_here("doctor", cwd=place, code=None, variables=DATA)
     assert "has every event" in done.stdout
     send(place, 3)  # kept in the inbox; nobody runs and nobody archives
-    done = holdfast("doctor", cwd=place, code=None, variables=DATA)
+    done = holdfast_here("doctor", cwd=place, code=None, variables=DATA)
     assert "3 events are not archived yet" in done.stdout
 
 
@@ -96,7 +96,7 @@ def test_a_store_that_is_away_is_told_and_the_fleet_runs(
         look = ("state", "Drone/d-1")
         eventually(
             "the events are folded",
-            lambda: "50" in holdfast(*look, cwd=place, code=None, variables=DATA).stdout,
+            lambda: "50" in holdfast_here(*look, cwd=place, code=None, variables=DATA).stdout,
         )
         eventually("a warning", lambda: "nobody listens there" in running.errors.read_text())
         assert running.stop() == 0
@@ -114,17 +114,19 @@ def test_a_store_that_is_away_is_told_and_the_fleet_runs(
 def test_a_store_that_cannot_be_used_is_refused(place: Path, store: str, words: str) -> None:
     keys = dict.fromkeys(WRITER, "")
     run = ("run", "fleet.py", "--data", "data", "--archive", store)
-    refused(holdfast(*run, cwd=place, code=None, variables=keys), words)
+    refused(holdfast_here(*run, cwd=place, code=None, variables=keys), words)
 
 
 def test_other_refusals(place: Path) -> None:
     for option in ("--archive", "--snapshots"):
         words = ("run", "fleet.py", option, "file:copies", "--engine", "memory:")
-        refused(holdfast(*words, cwd=place, code=None), "memory: is gone with its process")
+        refused(holdfast_here(*words, cwd=place, code=None), "memory: is gone with its process")
     run = ("run", "fleet.py", "--archive", "file:archive")
-    done = holdfast(*run, "--data", "data", "--archive-seconds", 0, cwd=place, code=None)
+    done = holdfast_here(*run, "--data", "data", "--archive-seconds", 0, cwd=place, code=None)
     refused(done, "--archive-seconds")
-    done = holdfast("run", "fleet.py", "--data", "data", "--archive", "nonsense", cwd=place, code=2)
+    done = holdfast_here(
+        "run", "fleet.py", "--data", "data", "--archive", "nonsense", cwd=place, code=2
+    )
     refused(done, "unknown store 'nonsense'")
     assert not (place / "data").exists(), "its number of partitions would hold for the next start"
 
@@ -135,5 +137,5 @@ def test_the_archive_of_another_directory_is_refused(place: Path) -> None:
         send(place, 1)
         assert running.stop() == 0
     shutil.rmtree(place / "data")
-    done = holdfast("run", *run, cwd=place, code=None)
+    done = holdfast_here("run", *run, cwd=place, code=None)
     refused(done, "is the archive of another directory of fleet 'delivery': archive to another")

@@ -22,7 +22,7 @@ def callers(pid: int) -> list[int]:
 
 
 def laid_out(place: Site) -> None:
-    wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+    wait_until((place.folder / "data" / "fleet.db").exists, 120.0, "the directory is laid out")
 
 
 @pytest.mark.kill
@@ -31,14 +31,14 @@ def test_open_calls_and_functions_are_listed() -> None:
         keeper = run_command(place)
         laid_out(place)
         engine = ("--engine", place.url)
-        wait_until(lambda: callers(keeper.pid), 20.0, "a fleet with calls has a process for them")
+        wait_until(lambda: callers(keeper.pid), 120.0, "a fleet with calls has a process for them")
         with clerks.fleet.connect(place.url) as live:
             for n in range(5):
                 live.send(clerks.Clerk, f"c-{n}", clerks.Task("/dev/null", 600.0))
         assert_listed(place, engine)
         (first,) = callers(keeper.pid)
         os.kill(first, signal.SIGKILL)
-        wait_until(lambda: callers(keeper.pid) not in ([], [first]), 20.0, "it is started again")
+        wait_until(lambda: callers(keeper.pid) not in ([], [first]), 120.0, "it is started again")
         assert_listed(place, engine)
 
 
@@ -47,7 +47,7 @@ def assert_listed(place: Site, engine: tuple[str, str]) -> None:
         status = read_status(place.folder / "data")
         return [] if status is None else [each.running for each in status.functions]
 
-    wait_until(lambda: running() == [3, 5], 20.0, "all is told")
+    wait_until(lambda: running() == [3, 5], 120.0, "all is told")
     told = holdfast_here("calls", "--functions", "--json", *engine, cwd=place.folder).stdout
     assert json.loads(told.splitlines()[0]) == {
         "function": "work",
@@ -80,10 +80,10 @@ def test_a_fleet_without_calls_has_no_process_for_them() -> None:
             "run", ["tests.kills.holdfast_command", "run", PLAIN, "--engine", place.url]
         )
         laid_out(place)
-        wait_until(lambda: children(keeper.pid), 20.0, "a worker runs")
+        wait_until(lambda: children(keeper.pid), 120.0, "a worker runs")
         wait_until(
             lambda: "fleet runs" in place.log("run") or " runs on " in place.log("run"),
-            20.0,
+            120.0,
             "it says so",
         )
         assert callers(keeper.pid) == []
@@ -95,7 +95,7 @@ def test_a_fleet_without_calls_has_no_process_for_them() -> None:
             "nobody runs calls here now: `holdfast run` starts them",
         )
         keeper.send_signal(signal.SIGTERM)
-        assert keeper.wait(60.0) == 0
+        assert keeper.wait(120.0) == 0
 
 
 def test_calls_of_a_fleet_that_is_not_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.runtime.loading import load_fleet
 from holdfast.runtime.rescaling import rescale
-from tests.cli.commands import holdfast, holdfast_here, json_lines, refused
+from tests.cli.commands import holdfast_here, json_lines, refused
 from tests.cli.fleets import DELIVERY
 
 ROOT = Path(__file__).parents[2]
@@ -40,13 +40,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "fleet.py").write_text(DELIVERY)
     (folder / "clock.py").write_text(CLOCK)
     (folder / "process.py").write_text(PROCESS)
-    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", FILL], cwd=folder, check=True, timeout=600)
     return folder
 
 
 @pytest.mark.parametrize("path", ["examples/drones.py", "src/holdfast/demo/fleet.py"])
 def test_the_shipped_fleets_are_clean(path: str) -> None:
-    shown = holdfast("check", path, "--events", 200, cwd=ROOT).stdout
+    shown = holdfast_here("check", path, "--events", 200, cwd=ROOT).stdout
     assert shown.splitlines()[-1].startswith("clean: ")
 
 
@@ -106,7 +106,7 @@ def test_partitions_of_a_rescaling_begin_with_what_they_inherited(
         rescale(load_fleet(str(tmp_path / "fleet.py")), f"sqlite:{tmp_path}/data", count)
     sending = "live.send(Drone, 'd-1', Position(lat=1.0, lon=2.0, alt=-1.0))\n    live.settle()\n"
     more = FILL[: FILL.index(", partitions")] + ") as live:\n    " + sending
-    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", more], cwd=tmp_path, check=True, timeout=600)
     clean = holdfast_here("check", "fleet.py", "--data", "data", cwd=tmp_path).stdout
     assert clean == "clean: 4 handlers read, 81 inputs folded in two processes\n"
     done = holdfast_here("check", "inherited.py", "--data", "data", cwd=tmp_path, code=1)

@@ -16,9 +16,10 @@ import pytest
 from tests.cli.commands import (
     PATIENCE_SECONDS,
     SCRIPT,
-    Running,
     environment,
     event_line,
+    fold,
+    folding,
     holdfast,
     holdfast_here,
     json_lines,
@@ -61,8 +62,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def data(place: Path) -> Path:
     """`data` as a run that was stopped has left it, with nothing folded."""
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
-        assert running.stop() == 0
+    fold("fleet.py", cwd=place, partitions=2)
     return place
 
 
@@ -71,7 +71,7 @@ def data(place: Path) -> Path:
 
 def test_version_and_help(tmp_path: Path) -> None:
     assert holdfast("--version", cwd=tmp_path).stdout == f"holdfast {version('holdfast')}\n"
-    text = holdfast("--help", cwd=tmp_path).stdout
+    text = holdfast_here("--help", cwd=tmp_path).stdout
     for word in ["run", "send", "dead-letters", "check", "debug", "doctor", "migrate", *LATER]:
         assert word in text
     assert holdfast_here("send", "--help", cwd=tmp_path).stdout.startswith("Usage: holdfast send")
@@ -103,8 +103,8 @@ def test_an_interrupt_is_quiet(data: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    with Running("fleet.py", "--data", "data", cwd=data):
-        holdfast("send", "Drone/d-1", "Battery", "percent=9", "--data", "data", cwd=data)
+    with folding("fleet.py", cwd=data):
+        holdfast_here("send", "Drone/d-1", "Battery", "percent=9", "--data", "data", cwd=data)
         assert following.stdout is not None
         assert json.loads(following.stdout.readline())["type"] == "Land"
         assert "cursor" in json.loads(following.stdout.readline())
@@ -235,11 +235,9 @@ def on_terminal(*words: str, columns: int, cwd: Path) -> str:
 
 def test_a_narrow_terminal_cuts_no_id(data: Path) -> None:
     """What is listed is copied into the next command, such as `compensate ID`."""
-    with Running("fleet.py", "--data", "data", cwd=data):
-        words = ["send", "Drone/d-1-of-the-second-squadron", "Battery", "percent=9"]
-        sent = holdfast_here(*words, "--data", "data", cwd=data).stdout.strip()
-        words = ["state", "Drone/d-1-of-the-second-squadron", "--after", sent]
-        holdfast_here(*words, "--data", "data", cwd=data)
+    words = ["send", "Drone/d-1-of-the-second-squadron", "Battery", "percent=9"]
+    holdfast_here(*words, "--data", "data", cwd=data)
+    fold("fleet.py", cwd=data)
     listed = on_terminal("actions", "--data", "data", columns=60, cwd=data)
     (issued,) = json_lines(holdfast_here("actions", "--json", "--data", "data", cwd=data).stdout)[
         :1
@@ -253,9 +251,7 @@ def test_a_terminal_gets_a_table_and_no_control_characters(data: Path) -> None:
     note = "[bold]\x1b[31mred"
     words = ["send", "Drone/d-1", "Calibrate", json.dumps({"note": note}), "--data", "data"]
     holdfast_here(*words, cwd=data)
-    with Running("fleet.py", "--data", "data", cwd=data):
-        last = holdfast_here("send", "Drone/d-1", "Status", "--data", "data", cwd=data).stdout
-        holdfast_here("state", "Drone", "--after", last.strip(), "--data", "data", cwd=data)
+    fold("fleet.py", cwd=data)
     text = on_terminal("state", "Drone", "--data", "data", columns=200, cwd=data)
     assert "agent" in text
     assert "Drone/d-1" in text
@@ -263,9 +259,9 @@ def test_a_terminal_gets_a_table_and_no_control_characters(data: Path) -> None:
 
 
 def test_many_states_are_listed_page_by_page(place: Path) -> None:
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("fleet.py", cwd=place, partitions=2):
         lines = "".join(event_line(f"d-{i:03}", "Battery", percent=i) for i in range(120))
-        sent = holdfast("send", "--file", "-", "--data", "data", cwd=place, given=lines)
+        sent = holdfast_here("send", "--file", "-", "--data", "data", cwd=place, given=lines)
         words = ["state", "Drone", "--json", "--data", "data"]
         page = holdfast_here(*words, "--after", sent.stdout.strip(), cwd=place)
         assert [x["key"] for x in json_lines(page.stdout)] == [f"d-{i:03}" for i in range(50)]
@@ -282,7 +278,6 @@ def test_many_states_are_listed_page_by_page(place: Path) -> None:
         assert (
             holdfast_here("state", "Drone/d-999", "--data", "data", cwd=place, code=1).stdout == ""
         )
-        assert running.stop() == 0
 
 
 def test_values_are_what_the_field_is(data: Path) -> None:
@@ -290,9 +285,8 @@ def test_values_are_what_the_field_is(data: Path) -> None:
     holdfast_here(*words, "note=7", cwd=data)
     holdfast_here(*words, "note=", '{"factor": 2}', cwd=data)
     holdfast_here(*words, '{"note": "a"}', "note={x}=1", "factor=1e3", cwd=data)
-    with Running("fleet.py", "--data", "data", cwd=data):
-        last = holdfast_here(*words, cwd=data).stdout.strip()
-        holdfast_here("state", "Drone/d-1", "--after", last, "--data", "data", cwd=data)
+    holdfast_here(*words, cwd=data)
+    fold("fleet.py", cwd=data)
     found = holdfast_here("history", "Drone/d-1", "--json", "--data", "data", cwd=data).stdout
     assert [entry["data"] for entry in json_lines(found)] == [
         {"factor": 1.0, "note": "7"},
@@ -305,14 +299,14 @@ def test_values_are_what_the_field_is(data: Path) -> None:
 def test_an_ask_that_nobody_answers_says_so(data: Path) -> None:
     words = ["ask", "Drone/d-1", "Status", "--timeout", "0.2", "--data", "data"]
     refused(holdfast_here(*words, cwd=data, code=3), "did not answer", "does a worker run?")
-    with Running("fleet.py", "--data", "data", cwd=data):
+    with folding("fleet.py", cwd=data):
         words = ["ask", "Drone/d-1", "Battery", "percent=9", "--data", "data"]
         refused(holdfast_here(*words, cwd=data, code=3), "no handler replied to Battery")
 
 
 def test_a_diagram(place: Path) -> None:
-    text = holdfast("diagram", "fleet.py", cwd=place).stdout
+    text = holdfast_here("diagram", "fleet.py", cwd=place).stdout
     assert "stateDiagram-v2" in text
     assert "FLYING --> LANDING : Battery / Land" in text
-    holdfast("diagram", "fleet:fleet", "--format", "svg", "--out", "fleet.svg", cwd=place)
+    holdfast_here("diagram", "fleet:fleet", "--format", "svg", "--out", "fleet.svg", cwd=place)
     assert (place / "fleet.svg").read_text().startswith("<svg")

@@ -87,28 +87,28 @@ def test_an_event_is_run_again_under_pdb(place: Path) -> None:
 
 def test_the_first_event_meets_the_defaults(place: Path) -> None:
     words = ("debug", "Drone/d-1", "--at-event", 1, "--data", "data")
-    shown = holdfast(*words, cwd=place, given="c\n").stdout
+    shown = holdfast_here(*words, cwd=place, given="c\n").stdout
     assert shown.startswith("Drone/d-1 before (not there yet: its defaults)\n")
     assert "committed" not in shown
 
 
 def test_an_event_that_failed_fails_again(place: Path) -> None:
     words = ("debug", "Drone/d-1", "--at-event", 3, "--data", "data")
-    shown = holdfast(*words, cwd=place, given="c\nc\n").stdout
+    shown = holdfast_here(*words, cwd=place, given="c\nc\n").stdout
     assert "the event failed and was undone: ZeroDivisionError" in shown
 
 
 @pytest.mark.parametrize("commands", ["q\n", "n\n", ""])
 def test_leaving_the_debugger_changes_nothing(place: Path, commands: str) -> None:
     words = ("debug", "Drone/d-1", "--at-event", 6, "--data", "data")
-    shown = holdfast(*words, cwd=place, given=commands).stdout
+    shown = holdfast_here(*words, cwd=place, given=commands).stdout
     assert shown.endswith("left before the end: nothing was written\n")
 
 
 def test_other_code_is_compared_with_what_was_committed(place: Path) -> None:
     (place / "changed.py").write_text(DELIVERY.replace("event.percent < 15.0", "event.percent < 5"))
     words = ("debug", "Drone/d-1", "--at-event", 6, "--data", "data", "--fleet", "changed.py")
-    shown = holdfast(*words, cwd=place, given="c\n").stdout
+    shown = holdfast_here(*words, cwd=place, given="c\n").stdout
     assert "this is the last event, and mode differs: flying here, landing committed" in shown
 
 
@@ -285,7 +285,7 @@ def test_the_numbers_are_those_of_the_history_after_a_rescaling(
         (7, "Calibrate(factor=1.0, note='')"),
     ):
         words = ("debug", "Drone/d-1", "--at-event", number, "--data", "data")
-        shown = holdfast(*words, cwd=tmp_path, given="c\n").stdout
+        shown = holdfast_here(*words, cwd=tmp_path, given="c\n").stdout
         assert f"event {number}: {event}\n" in shown
     assert shown.endswith("this is the last event, and the state equals the committed one\n")
 

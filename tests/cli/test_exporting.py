@@ -13,11 +13,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.cli.commands import (
+    PATIENCE_SECONDS,
     SCRIPT,
-    Running,
     copied,
     environment,
     eventually,
+    folding,
     holdfast,
     holdfast_here,
     json_lines,
@@ -31,11 +32,12 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `data` and no fleet.py: three events, two actions. Not to be changed."""
     place = tmp_path_factory.mktemp("stored")
     (place / "fleet.py").write_text(DELIVERY)
-    with Running("fleet.py", "--data", "data", cwd=place) as running:
+    with folding("fleet.py", cwd=place):
         for words in (["d-1", "percent=9"], ["d-2", "percent=5"], ["d-2", "percent=4"]):
-            holdfast("send", f"Drone/{words[0]}", "Battery", words[1], "--data", "data", cwd=place)
-        holdfast("ask", "Drone/d-2", "Status", "--data", "data", cwd=place)
-        assert running.stop() == 0
+            holdfast_here(
+                "send", f"Drone/{words[0]}", "Battery", words[1], "--data", "data", cwd=place
+            )
+        holdfast_here("ask", "Drone/d-2", "Status", "--data", "data", cwd=place)
     (place / "fleet.py").unlink()
     return place
 
@@ -46,8 +48,8 @@ def place(stored: Path, tmp_path: Path) -> Path:
 
 
 def test_to_standard_output_again_and_again(place: Path) -> None:
-    for _ in range(2):
-        done = holdfast("export", "events", "--to", "ndjson:-", "--data", "data", cwd=place)
+    for run in (holdfast, holdfast_here):
+        done = run("export", "events", "--to", "ndjson:-", "--data", "data", cwd=place)
         assert done.stderr == ""
         rows = json_lines(done.stdout)
         assert [(row["key"], row["type"]) for row in rows] == [
@@ -57,9 +59,9 @@ def test_to_standard_output_again_and_again(place: Path) -> None:
             ("d-2", "Status"),
         ]
         assert rows[0]["payload"] == {"percent": 9.0}
-    done = holdfast("export", "actions", "--to", "ndjson:-", "--data", "data", cwd=place)
+    done = holdfast_here("export", "actions", "--to", "ndjson:-", "--data", "data", cwd=place)
     assert [row["type"] for row in json_lines(done.stdout)] == ["Land", "Land"]
-    done = holdfast("export", "states", "--to", "ndjson:-", "--data", "data", cwd=place)
+    done = holdfast_here("export", "states", "--to", "ndjson:-", "--data", "data", cwd=place)
     states = json_lines(done.stdout)
     assert [row["key"] for row in states] == ["d-1", "d-2"]
     assert states[0]["state"]["mode"] == "landing"  # type: ignore[index]
@@ -98,7 +100,7 @@ def test_to_files_each_row_once(place: Path) -> None:
 )
 def test_what_is_wrong_is_one_line(stored: Path, words: list[str], parts: list[str]) -> None:
     given = [] if "--engine" in words or "nothing" in words else ["--data", "data"]
-    done = holdfast("export", *words, *given, cwd=stored, code=None)
+    done = holdfast_here("export", *words, *given, cwd=stored, code=None)
     refused(done, *parts)
     assert "hidden" not in done.stderr
 
@@ -130,7 +132,7 @@ def test_a_full_standard_output_is_one_line(place: Path) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
     assert done.returncode == 3
@@ -157,7 +159,7 @@ def test_following_until_interrupted(place: Path) -> None:
     def rows() -> int:
         return len(out.read_text().splitlines()) if out.exists() else 0
 
-    with Running("fleet.py", "--data", "data", cwd=place) as running:
+    with folding("fleet.py", cwd=place):
         process = subprocess.Popen(
             [SCRIPT, *words],
             cwd=place,
@@ -168,17 +170,16 @@ def test_following_until_interrupted(place: Path) -> None:
         )
         try:
             eventually("the first rows", lambda: rows() == 4)
-            again = holdfast(*words[:-1], cwd=place, code=3)
+            again = holdfast_here(*words[:-1], cwd=place, code=3)
             refused(again, "another export writes here")
-            holdfast("send", "Drone/d-3", "Battery", "percent=3", "--data", "data", cwd=place)
+            holdfast_here("send", "Drone/d-3", "Battery", "percent=3", "--data", "data", cwd=place)
             eventually("the row that came meanwhile", lambda: rows() == 5)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=PATIENCE_SECONDS)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
-        running.stop()
     assert (process.returncode, output) == (130, b"")
     # The last row was seen before its place was kept, perhaps: then it is written once more, in
     # the place of the first.

@@ -74,12 +74,11 @@ def without_speed(path: Path) -> dict[str, object]:
 
 
 def test_any_number_of_processes_gives_the_same_report(place: Path) -> None:
-    for jobs in (1, 2, 3):
+    for jobs in (1, 3):
         words = ["fork", "changed.py", "--data", "data", "--jobs", jobs, "--json", f"{jobs}.json"]
-        holdfast(*words, "--kpi", "kpi.py:figures", cwd=place)
+        holdfast_here(*words, "--kpi", "kpi.py:figures", cwd=place)
     assert json.loads((place / "3.json").read_text())["jobs"] == 3
     assert without_speed(place / "1.json")["different"] != 0
-    assert without_speed(place / "1.json") == without_speed(place / "2.json")
     assert without_speed(place / "1.json") == without_speed(place / "3.json")
 
 

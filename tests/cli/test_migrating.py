@@ -3,13 +3,14 @@ of them or none; afterwards the data opens, now and under later classes."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from holdfast.engine.sqlite.catalog import SqliteCatalog
-from tests.cli.commands import Running, copied, holdfast, holdfast_here, json_lines, refused
+from tests.cli.commands import copied, folding, holdfast_here, json_lines, refused
 from tests.cli.fleets import CARTS_1, CARTS_2, CARTS_2_UPCAST, CARTS_3, MIGRATION
 
 CARTS = [f"c-{i}" for i in range(0, 60, 7)]
@@ -27,13 +28,12 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "migration": MIGRATION,
     }.items():
         (place / f"{name}.py").write_text(program)
-    with Running("one.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("one.py", cwd=place, partitions=2):
         receipts = [send(place, key, 10 + i) for i, key in enumerate(CARTS)]
         wait_for(place, receipts)  # or the pause overtakes them
         here(place, "pause", f"Cart/{CARTS[0]}", "--reason", "flat tyre")
         receipts.append(send(place, CARTS[0], 1000))
         wait_for(place, receipts)
-        assert running.stop() == 0
     assert len({receipt.split(":")[0] for receipt in receipts}) == 2
     return place
 
@@ -68,17 +68,17 @@ def migrate(
 
 
 def test_a_script(place: Path) -> None:
-    done = holdfast("run", "two.py", "--data", "data", cwd=place, code=2)
+    done = holdfast_here("run", "two.py", "--data", "data", cwd=place, code=2)
     refused(done, "Cart.battery is stored", "renamed to charge?")
 
     before = states(place)
     done = migrate(place, "two.py", "--script", "migration.py", "--dry-run")
     assert done.stdout == "Cart: 9 of 9 states would change\n"
     assert states(place) == before
-    refused(holdfast("run", "two.py", "--data", "data", cwd=place, code=2), "Cart.battery")
+    refused(holdfast_here("run", "two.py", "--data", "data", cwd=place, code=2), "Cart.battery")
 
     words = ["migrate", "two.py", "--script", "migration.py", "--data", "data"]
-    done = holdfast(*words, cwd=place)
+    done = holdfast_here(*words, cwd=place)
     assert done.stdout == "Cart: 9 of 9 states changed\n"
     expected: dict[str, dict[str, object]] = {
         key: {"metres": 10 + i, "charge": 0.99} for i, key in enumerate(CARTS)
@@ -87,21 +87,19 @@ def test_a_script(place: Path) -> None:
     again = migrate(place, "two.py", "--script", "migration.py")
     assert again.stdout == "Cart: 0 of 9 states changed\n"
 
-    with Running("two.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("two.py", cwd=place):
         receipts = [send(place, key, 5) for key in CARTS]
         wait_for(place, receipts)
         assert here(place, "paused") == f"Cart/{CARTS[0]}\t2\tflat tyre"  # what it held is kept
         receipts.append(here(place, "resume", f"Cart/{CARTS[0]}"))
         wait_for(place, receipts)
         assert [states(place)[key]["metres"] for key in CARTS[:2]] == [1015, 16]
-        assert running.stop() == 0
 
     # No state has the first form any more, so a class that only adds to the second one opens.
-    with Running("three.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("three.py", cwd=place):
         here(place, "state", "Cart", "--after", send(place, CARTS[1], 1))
         assert states(place)[CARTS[1]] == {"metres": 17, "charge": 0.97, "zone": "yard"}
-        assert running.stop() == 0
-    refused(holdfast("run", "one.py", "--data", "data", cwd=place, code=3), "newer classes")
+    refused(holdfast_here("run", "one.py", "--data", "data", cwd=place, code=3), "newer classes")
 
 
 def test_without_a_script_the_classes_say_how(place: Path) -> None:
@@ -109,10 +107,9 @@ def test_without_a_script_the_classes_say_how(place: Path) -> None:
     assert migrate(place, "two_upcast.py").stdout == "Cart: 9 of 9 states changed\n"
     assert states(place)[CARTS[1]] == {"metres": 11, "charge": 0.99}
     # The upcast has done its work and can go.
-    with Running("two.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("two.py", cwd=place):
         here(place, "state", "Cart", "--after", send(place, CARTS[1], 1))
         assert states(place)[CARTS[1]] == {"metres": 12, "charge": 0.98}
-        assert running.stop() == 0
 
 
 @pytest.mark.parametrize(
@@ -169,11 +166,11 @@ def test_what_else_is_refused(place: Path) -> None:
     done = migrate(place, "other.py", "--script", "migration.py", code=2)
     refused(done, "the fleet has no agent Cart", "add the class")
     # None of this was noticed by the data: the first program still runs.
-    with Running("one.py", "--data", "data", cwd=place) as running:
+    with folding("one.py", cwd=place):
         wait_for(place, [send(place, CARTS[1], 1)])
         words = ["migrate", "two.py", "--script", "migration.py", "--data", "data"]
-        done = holdfast(*words, cwd=place, code=3)
-        refused(done, f"process {running.process.pid} runs this fleet already")
+        done = holdfast_here(*words, cwd=place, code=3)
+        refused(done, f"process {os.getpid()} runs this fleet already")
 
 
 def test_values_the_script_leaves_out_get_their_defaults(place: Path) -> None:

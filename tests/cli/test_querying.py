@@ -17,10 +17,9 @@ import pytest
 from tests.cli.commands import (
     PATIENCE_SECONDS,
     SCRIPT,
-    Running,
     environment,
     event_line,
-    holdfast,
+    folding,
     holdfast_here,
     json_lines,
     refused,
@@ -38,11 +37,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A fleet that runs, with some drones, and the time when only the first of them were there."""
     place = tmp_path_factory.mktemp("query")
     (place / "fleet.py").write_text(DELIVERY)
-    with Running("fleet.py", cwd=place):
+    with folding("fleet.py", cwd=place, data="holdfast-data"):
         for part, levels in {"first": (80, 9), "second": (60, 40)}.items():
             lines = [event_line(f"{part}-{n}", "Battery", percent=n) for n in levels]
-            done = holdfast("send", "--file", "-", cwd=place, given="".join(lines))
-            holdfast("state", "Drone", "--after", done.stdout.split()[-1], cwd=place)
+            done = holdfast_here("send", "--file", "-", cwd=place, given="".join(lines))
+            holdfast_here("state", "Drone", "--after", done.stdout.split()[-1], cwd=place)
             time.sleep(0.05)
             (place / part).write_text(str(time.time()))
             time.sleep(0.05)
@@ -50,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_a_table(place: Path) -> None:
-    done = holdfast("query", GROUPED, cwd=place)
+    done = holdfast_here("query", GROUPED, cwd=place)
     assert done.stdout == "flying\t3\t60.0\nlanding\t1\t9.0\n"
     assert done.stderr.startswith("holdfast: as of 0:")
 
@@ -90,7 +89,7 @@ def test_since_a_time(place: Path) -> None:
 
 def test_at_a_time(place: Path) -> None:
     words = ("--at", (place / "first").read_text(), "--fleet", "fleet.py", "--json")
-    done = holdfast("query", GROUPED, *words, cwd=place)
+    done = holdfast_here("query", GROUPED, *words, cwd=place)
     assert [(row["mode"], row["drones"]) for row in json_lines(done.stdout)] == [
         ("flying", 1),
         ("landing", 1),

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ import pytest
 from holdfast.cli.times import Place, parse_place, parse_time
 from holdfast.errors import UsageError
 from holdfast.runtime.loading import load_fleet
-from tests.cli.commands import Running, eventually, holdfast, holdfast_here, json_lines, refused
+from holdfast.runtime.replaying import running
+from tests.cli.commands import eventually, folding, holdfast, holdfast_here, json_lines, refused
 
 FLEET = """
 from holdfast import Action, Agent, Context, Event, Fleet, on
@@ -63,6 +65,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay starts no processes."""
+    executor = lambda processes, context: ThreadPoolExecutor(processes)  # noqa: E731
+    monkeypatch.setattr(running, "ProcessPoolExecutor", executor)
+
+
 def moments(place: Path) -> list[float]:
     done = holdfast_here("history", "Box/b-1", "--json", "--data", "data", cwd=place)
     return [float(str(line["now"])) for line in json_lines(done.stdout)]
@@ -76,15 +85,16 @@ def test_equal(place: Path) -> None:
     assert all(": equal: " in line for line in lines)
 
 
+@pytest.mark.usefixtures("here")
 def test_different(place: Path) -> None:
-    done = holdfast("replay", "other.py", "--data", "data", "--json", cwd=place, code=1)
+    done = holdfast_here("replay", "other.py", "--data", "data", "--json", cwd=place, code=1)
     found = [line["difference"] for line in json_lines(done.stdout)]
     assert any(each is not None for each in found)
     one = next(each for each in found if isinstance(each, dict))
     assert str(one["agent"]).startswith("Box/b-")
     assert one["event"] == "Put(what='w-0')"
     assert "commit 1" in str(one["what"])
-    text = holdfast("replay", "other.py", "--data", "data", cwd=place, code=1).stdout
+    text = holdfast_here("replay", "other.py", "--data", "data", cwd=place, code=1).stdout
     assert "differs at position 0" in text
     assert "  committed" in text
 
@@ -98,12 +108,14 @@ def test_one_agent(place: Path) -> None:
     assert "came out" in holdfast_here(*other, cwd=place, code=1).stdout
 
 
+@pytest.mark.usefixtures("here")
 def test_until(place: Path) -> None:
     at = str(moments(place)[4])
-    done = holdfast("replay", "fleet.py", "--until", at, "--json", "--data", "data", cwd=place)
+    words = ("replay", "fleet.py", "--json", "--data", "data", "--until")
+    done = holdfast_here(*words, at, cwd=place)
     events = [int(str(line["events"])) for line in json_lines(done.stdout)]
     assert 0 < sum(events) < 30
-    done = holdfast("replay", "fleet.py", "--until", "0:3", "--json", "--data", "data", cwd=place)
+    done = holdfast_here(*words, "0:3", cwd=place)
     assert [line["events"] for line in json_lines(done.stdout)] == [3]
 
 
@@ -156,25 +168,29 @@ def test_state_at_a_time_since_which_it_changed_needs_the_code(place: Path) -> N
     )
 
 
+@pytest.mark.usefixtures("here")
 def test_beside_a_running_fleet_and_an_action_taken_back(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "site")
     site = tmp_path / "site"
-    with Running("fleet.py", "--data", "data", cwd=site):
+    with folding("fleet.py", cwd=site):
         id = "boxes/Box/b-1/1/0"
-        done = holdfast("compensate", id, "--why", "wrong box", "--data", "data", cwd=site)
+        done = holdfast_here("compensate", id, "--why", "wrong box", "--data", "data", cwd=site)
         assert done.stdout.strip() == f"{id}/undo"
-        again = holdfast("compensate", id, "--why", "again", "--data", "data", cwd=site, code=2)
+        again = holdfast_here(
+            "compensate", id, "--why", "again", "--data", "data", cwd=site, code=2
+        )
         refused(again, "compensated before: wrong box")
-        shown = holdfast("actions", "--json", "--data", "data", cwd=site).stdout
+        shown = holdfast_here("actions", "--json", "--data", "data", cwd=site).stdout
         undos = [line for line in json_lines(shown) if line.get("undoes")]
         assert [(u["type"], u["undoes"], u["why"]) for u in undos] == [("Shut", id, "wrong box")]
-        text = holdfast("history", "Box/b-1", "--data", "data", cwd=site).stdout
+        text = holdfast_here("history", "Box/b-1", "--data", "data", cwd=site).stdout
         assert f"compensate {id} wrong box" in text
-        assert "equal" in holdfast("replay", "fleet.py", "--data", "data", cwd=site).stdout
+        assert "equal" in holdfast_here("replay", "fleet.py", "--data", "data", cwd=site).stdout
     late = ("compensate", "boxes/Box/b-2/1/0", "--why", "x", "--timeout", "0.2", "--data", "data")
-    refused(holdfast(*late, cwd=site, code=3), "does a worker run?")
+    refused(holdfast_here(*late, cwd=site, code=3), "does a worker run?")
 
 
+@pytest.mark.usefixtures("here")
 def test_history_that_retention_has_cut(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "site")
     url = f"sqlite:{tmp_path / 'site' / 'data'}?retain_seconds=0.001&segment_bytes=1"
@@ -186,12 +202,13 @@ def test_history_that_retention_has_cut(place: Path, tmp_path: Path) -> None:
             live.settle()
         view = live._engine.view(live._router.partition_of("b-1"))
         eventually("something is forgotten", lambda: view.inbox_first() > 0)
-    done = holdfast("replay", "fleet.py", "--data", "data", cwd=tmp_path / "site", code=2)
+    done = holdfast_here("replay", "fleet.py", "--data", "data", cwd=tmp_path / "site", code=2)
     assert "was not compared: history begins at position" in done.stderr
     assert "has no snapshot from which on all is kept: name another place" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("here")
 def test_history_that_retention_has_cut_behind_a_snapshot(place: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     shutil.copytree(place, site)
@@ -211,7 +228,7 @@ def test_history_that_retention_has_cut_behind_a_snapshot(place: Path, tmp_path:
         live.send(box, "b-1", put(what="now"))  # type: ignore[call-arg]
         live.settle()
         last = live._engine.view(number).head().position - 1
-    done = holdfast("replay", "fleet.py", "--json", *words, cwd=site)
+    done = holdfast_here("replay", "fleet.py", "--json", *words, cwd=site)
     ours = json_lines(done.stdout)[number]
     assert (ours["events"], ours["since"], ours["difference"]) == (2, "snapshot kept", None)
     done = holdfast_here("replay", "other.py", "--agent", "Box/b-1", *words, cwd=site, code=1)

@@ -9,7 +9,14 @@ import pytest
 
 from holdfast.engine.sqlite.catalog import SqliteCatalog
 from holdfast.runtime.checkup import Checkup
-from tests.cli.commands import Running, copied, holdfast, holdfast_here, json_lines, refused
+from tests.cli.commands import (
+    Running,
+    copied,
+    folding,
+    holdfast_here,
+    json_lines,
+    refused,
+)
 from tests.cli.fleets import CARTS_1, CARTS_2, DELIVERY
 
 CARTS = [f"c-{i}" for i in range(12)]
@@ -22,11 +29,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "fleet.py").write_text(CARTS_1)
     (place / "newer.py").write_text(CARTS_2)
     (place / "other.py").write_text(DELIVERY)
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with folding("fleet.py", cwd=place, partitions=2) as live:
         for key in CARTS:
-            receipt = here(place, "send", f"Cart/{key}", "Drove", "metres=1")
-            here(place, "state", f"Cart/{key}", "--after", receipt)
-        assert running.stop() == 0
+            here(place, "send", f"Cart/{key}", "Drove", "metres=1")
+        live.settle()
     for key in CARTS:
         here(place, "send", f"Cart/{key}", "Drove", "metres=10")
     return place
@@ -48,7 +54,7 @@ def metres(place: Path) -> set[object]:
 
 
 def test_it_says_what_it_did(place: Path) -> None:
-    done = holdfast("rescale", "fleet.py", "--partitions", 5, "--data", "data", cwd=place)
+    done = holdfast_here("rescale", "fleet.py", "--partitions", 5, "--data", "data", cwd=place)
     line = "carts has 5 partitions (numbers 2 to 6) instead of 2, with 12 agents\n"
     assert (done.stdout, done.stderr) == (line, "")
     assert metres(place) == {11}, "what waited was folded first"
@@ -113,6 +119,6 @@ def test_a_fleet_that_runs_is_left_alone(place: Path) -> None:
 
 
 def test_run_with_another_number_points_here(place: Path) -> None:
-    done = holdfast("run", "fleet.py", "--partitions", 3, "--data", "data", cwd=place, code=2)
+    done = holdfast_here("run", "fleet.py", "--partitions", 3, "--data", "data", cwd=place, code=2)
     hint = "`holdfast rescale fleet.py --partitions 3 --engine sqlite:data`"
     refused(done, "has 2 partitions, not 3: leave --partitions out", hint)

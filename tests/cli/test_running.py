@@ -42,11 +42,11 @@ DATA = {"HOLDFAST_ENGINE": "sqlite:data"}
 
 
 def receipt_of(place: Path, *words: object) -> str:
-    return holdfast(*words, cwd=place, variables=DATA).stdout.strip()
+    return holdfast_here(*words, cwd=place, variables=DATA).stdout.strip()
 
 
 def state_of(place: Path, key: str, receipt: str) -> dict[str, object]:
-    words = ["state", f"Drone/{key}", "--after", receipt, "--json"]
+    words = ["state", f"Drone/{key}", "--after", receipt, "--timeout", 120, "--json"]
     [found] = json_lines(holdfast_here(*words, cwd=place, variables=DATA).stdout)
     assert isinstance(found["state"], dict)
     return found["state"]
@@ -67,27 +67,27 @@ def test_sending_asking_and_reading_beside_the_workers(place: Path, running: Run
     reply = holdfast("ask", "Drone/d-1", "Status", cwd=place, variables=DATA).stdout
     assert json_lines(reply) == [{"type": "StatusReply", "data": {"mode": "landing", "battery": 9}}]
 
-    text = holdfast("state", "Drone/d-1", cwd=place, variables=DATA).stdout
+    text = holdfast_here("state", "Drone/d-1", cwd=place, variables=DATA).stdout
     assert text.startswith("Drone/d-1  version 2, changed ")
     assert "\n  mode     landing\n" in text
-    listed = holdfast("state", "Drone", cwd=place, variables=DATA).stdout
+    listed = holdfast_here("state", "Drone", cwd=place, variables=DATA).stdout
     assert [line.split("\t")[0] for line in listed.splitlines()] == ["Drone/d-1", "Drone/e-1"]
 
     entries = json_lines(
-        holdfast("history", "Drone/d-1", "--json", cwd=place, variables=DATA).stdout
+        holdfast_here("history", "Drone/d-1", "--json", cwd=place, variables=DATA).stdout
     )
     assert [(e["type"], e["data"], e["source"], e["seq"]) for e in entries][:1] == [
         ("Battery", {"percent": 9.0}, "gcs", 1)
     ]
     assert [e["type"] for e in entries] == ["Battery", "Status"]
 
-    issued = json_lines(holdfast("actions", "--json", cwd=place, variables=DATA).stdout)
+    issued = json_lines(holdfast_here("actions", "--json", cwd=place, variables=DATA).stdout)
     cursor = issued.pop()["cursor"]
     assert {(a["id"], a["type"], a["priority"]) for a in issued} == {
         ("delivery/Drone/d-1/1/0", "Land", "urgent"),
         ("delivery/Drone/e-1/1/0", "Descend", "normal"),
     }
-    again = holdfast("actions", "--json", "--after", cursor, cwd=place, variables=DATA).stdout
+    again = holdfast_here("actions", "--json", "--after", cursor, cwd=place, variables=DATA).stdout
     assert json_lines(again) == [{"cursor": cursor}]
 
 
@@ -95,19 +95,19 @@ def test_failures_are_listed_shown_and_redriven(place: Path, running: Running) -
     receipt_of(place, "send", "Drone/d-1", "Calibrate", "factor=0", "note=7")
     receipt = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=50")
     assert state_of(place, "d-1", receipt)["note"] == ""
-    [letter] = json_lines(holdfast("dead-letters", "--json", cwd=place, variables=DATA).stdout)
+    [letter] = json_lines(holdfast_here("dead-letters", "--json", cwd=place, variables=DATA).stdout)
     assert letter["data"] == {"factor": 0.0, "note": "7"}
     assert "ZeroDivisionError" in str(letter["error"])
-    shown = holdfast("dead-letters", "show", letter["id"], cwd=place, variables=DATA).stdout
+    shown = holdfast_here("dead-letters", "show", letter["id"], cwd=place, variables=DATA).stdout
     assert "Calibrate factor=0.0 note=7" in shown
     assert "self.battery / event.factor" in shown
 
     redriven = receipt_of(place, "dead-letters", "redrive", letter["id"]).split("\t")
     assert redriven[:2] == [letter["id"], "Drone/d-1"]
     assert state_of(place, "d-1", redriven[2])["battery"] == 50.0
-    done = holdfast("dead-letters", "redrive", letter["id"], cwd=place, code=2, variables=DATA)
+    done = holdfast_here("dead-letters", "redrive", letter["id"], cwd=place, code=2, variables=DATA)
     refused(done, "redriven already")
-    left = json_lines(holdfast("dead-letters", "--json", cwd=place, variables=DATA).stdout)
+    left = json_lines(holdfast_here("dead-letters", "--json", cwd=place, variables=DATA).stdout)
     assert [x["id"] for x in left] == [str(letter["id"])[:2] + "2"]  # it failed again
 
 
@@ -115,9 +115,11 @@ def test_a_paused_agent_holds_its_events(place: Path, running: Running) -> None:
     receipt_of(place, "pause", "Drone/d-1", "--reason", "rotor check")
     receipt = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=50")
     assert state_of(place, "d-1", receipt)["battery"] == 100.0
-    assert holdfast("paused", cwd=place, variables=DATA).stdout == "Drone/d-1\t1\trotor check\n"
+    assert (
+        holdfast_here("paused", cwd=place, variables=DATA).stdout == "Drone/d-1\t1\trotor check\n"
+    )
     assert state_of(place, "d-1", receipt_of(place, "resume", "Drone/d-1"))["battery"] == 50.0
-    assert holdfast("paused", cwd=place, variables=DATA).stdout == ""
+    assert holdfast_here("paused", cwd=place, variables=DATA).stdout == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -126,7 +128,7 @@ def test_a_signal_drains(place: Path, number: signal.Signals) -> None:
     with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
         eventually("two workers", lambda: len(running.workers()) == 2)
         workers = running.workers()
-        sent = holdfast("send", "--file", "-", cwd=place, given=lines, variables=DATA)
+        sent = holdfast_here("send", "--file", "-", cwd=place, given=lines, variables=DATA)
         assert running.stop(number) == 0
         assert "delivery has stopped" in running.rest_of_output()
         assert not any(map(alive, workers))
@@ -173,7 +175,7 @@ def test_a_successor_need_not_wait_for_the_workers_of_a_killed_supervisor(place:
 
 
 def test_one_directory_has_one_supervisor(place: Path, running: Running) -> None:
-    done = holdfast("run", "fleet.py", "--data", "data", cwd=place, code=3)
+    done = holdfast_here("run", "fleet.py", "--data", "data", cwd=place, code=3)
     refused(done, f"process {running.process.pid} runs this fleet already")
 
 
@@ -205,7 +207,7 @@ def test_the_number_of_partitions_belongs_to_the_data(place: Path) -> None:
     with Running("fleet.py", "--workers", 3, "--partitions", 2, "--data", "data", cwd=place) as run:
         assert "2 partitions, 2 workers" in run.start_line
         assert run.stop() == 0
-    done = holdfast("run", "fleet.py", "--partitions", 3, "--data", "data", cwd=place, code=2)
+    done = holdfast_here("run", "fleet.py", "--partitions", 3, "--data", "data", cwd=place, code=2)
     refused(done, "has 2 partitions, not 3", "leave --partitions out")
 
 

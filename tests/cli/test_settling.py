@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Running, eventually, holdfast, holdfast_here, json_lines, refused
+from tests.cli.commands import eventually, folding, holdfast_here, json_lines, refused
 from tests.cli.fleets import DELIVERY
 
 ID = "delivery/Drone/d-1/1/0"
@@ -18,11 +18,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folded data and no fleet that runs. Not to be changed."""
     place = tmp_path_factory.mktemp("delivery")
     (place / "fleet.py").write_text(DELIVERY)
-    with Running("fleet.py", "--data", "data", cwd=place):
+    with folding("fleet.py", cwd=place) as live:
         send = ("send", "Drone/d-1", "Battery", "percent=9", "--data", "data")
-        receipt = holdfast_here(*send, cwd=place).stdout.strip()
-        after = ("state", "Drone/d-1", "--after", receipt, "--data", "data")
-        holdfast_here(*after, cwd=place)
+        holdfast_here(*send, cwd=place)
+        live.settle()
     return place
 
 
@@ -53,7 +52,7 @@ def test_the_life_of_an_action(tmp_path: Path) -> None:
         done = holdfast_here(*words, "--data", "data", cwd=tmp_path, code=code)
         return done.stdout if code == 0 else done.stderr
 
-    with Running("fleet.py", "--data", "data", cwd=tmp_path):
+    with folding("fleet.py", cwd=tmp_path):
         run("send", "Drone/d-1", "Battery", "percent=9")
         run("send", "Drone/d-1", "Position", "lat=1", "lon=1", "alt=200")
         eventually("two actions", lambda: run("actions").count("delivery/Drone") == 2)
@@ -90,7 +89,7 @@ def test_a_ground_stop_is_seen_everywhere(tmp_path: Path) -> None:
     def run(*words: str) -> str:
         return holdfast_here(*words, "--data", "data", cwd=tmp_path).stdout
 
-    with Running("fleet.py", "--data", "data", "--workers", "2", cwd=tmp_path):
+    with folding("fleet.py", cwd=tmp_path, partitions=2):
         assert "no ground stop" in run("ground-stop", "--status")
         assert "in force in 2 of 2" in run("ground-stop", "--why", "thunder", "--by", "tower")
         run("send", "Drone/d-1", "Battery", "percent=9")
@@ -104,5 +103,5 @@ def test_a_ground_stop_is_seen_everywhere(tmp_path: Path) -> None:
         assert "ok    ground stop" in run("doctor")
     assert (
         "no ground stop"
-        in holdfast("ground-stop", "--status", "--data", "data", cwd=tmp_path).stdout
+        in holdfast_here("ground-stop", "--status", "--data", "data", cwd=tmp_path).stdout
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import holdfast
+from tests.cli.commands import holdfast, holdfast_here
 
 FLEET = """
 import itertools
@@ -43,7 +43,9 @@ def test_sound_agents_pass_and_the_figures_are_told(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("12 seeds, 0 of them fail; ")
     assert " chances: the disk is full for a while" in done.stdout
-    figures = holdfast("simulate", "fleet.py", "--seeds", "12", "--json", cwd=tmp_path, code=None)
+    figures = holdfast_here(
+        "simulate", "fleet.py", "--seeds", "12", "--json", cwd=tmp_path, code=None
+    )
     told = json.loads(figures.stdout)
     assert (told["seeds"], told["failing"]) == (12, [])
     assert told["events"] > 0
@@ -52,8 +54,8 @@ def test_sound_agents_pass_and_the_figures_are_told(tmp_path: Path) -> None:
 
 def test_a_seed_is_shown_line_by_line_and_again(tmp_path: Path) -> None:
     write(tmp_path, "self.total += 1")
-    first = holdfast("simulate", "fleet.py", "--seed", "3", cwd=tmp_path, code=None)
-    again = holdfast("simulate", "fleet.py", "--seed", "3", cwd=tmp_path, code=None)
+    first = holdfast_here("simulate", "fleet.py", "--seed", "3", cwd=tmp_path, code=None)
+    again = holdfast_here("simulate", "fleet.py", "--seed", "3", cwd=tmp_path, code=None)
     assert first.returncode == 0
     assert first.stdout == again.stdout
     assert "claims partition 0 as epoch 1" in first.stdout
@@ -62,7 +64,9 @@ def test_a_seed_is_shown_line_by_line_and_again(tmp_path: Path) -> None:
 
 def test_an_agent_that_is_not_deterministic_is_found(tmp_path: Path) -> None:
     write(tmp_path, "self.total = next(calls)")
-    done = holdfast("simulate", "fleet.py", "--seeds", "3", "--jobs", "1", cwd=tmp_path, code=None)
+    done = holdfast_here(
+        "simulate", "fleet.py", "--seeds", "3", "--jobs", "1", cwd=tmp_path, code=None
+    )
     assert done.returncode == 1
     assert "see it again with: holdfast simulate fleet.py --seed " in done.stdout
     assert "try holdfast check" in done.stdout
@@ -86,7 +90,7 @@ def test_wrong_arguments_get_one_line(tmp_path: Path, arguments: list[str], comp
     (tmp_path / "newer.py").write_text(newer)
     other = (tmp_path / "fleet.py").read_text().replace("counters", "others")
     (tmp_path / "other.py").write_text(other)
-    done = holdfast("simulate", *arguments, cwd=tmp_path, code=None)
+    done = holdfast_here("simulate", *arguments, cwd=tmp_path, code=None)
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1

@@ -14,7 +14,7 @@ from tests.cli.commands import (
     Running,
     environment,
     eventually,
-    holdfast,
+    folding,
     holdfast_here,
     refused,
 )
@@ -41,7 +41,7 @@ def battery(place: Path, data: str, key: str) -> float:
 
 
 def test_create_list_verify_restore_delete(place: Path) -> None:
-    with Running("fleet.py", "--snapshots", "none", cwd=place):
+    with folding("fleet.py", cwd=place, data="holdfast-data"):
         folded(place, "d-1", 50.0)
         done = holdfast_here("snapshot", "create", "before-lunch", cwd=place)
         assert "snapshot before-lunch of delivery is in file:holdfast-data/snapshots" in done.stdout
@@ -71,7 +71,7 @@ def test_create_list_verify_restore_delete(place: Path) -> None:
 
 def test_back_up_and_restore(place: Path) -> None:
     """The newest snapshot and the log behind it, also into other partitions and by other code."""
-    with Running("fleet.py", "--snapshots", "none", cwd=place):
+    with folding("fleet.py", cwd=place, data="holdfast-data"):
         folded(place, "d-1", 50.0)
         holdfast_here("backup", "file:backup", cwd=place)
         folded(place, "d-1", 40.0)
@@ -93,7 +93,7 @@ def test_back_up_and_restore(place: Path) -> None:
             "restore", "file:backup", "--to", "wide", "--partitions", "3", "fleet.py", cwd=place
         )
         assert battery(place, "wide", "d-2") == 30.0
-    with Running("fleet.py", "--data", "wide", "--snapshots", "none", cwd=place):
+    with folding("fleet.py", cwd=place, data="wide"):
         holdfast_here("send", "Drone/d-2", "Battery", "percent=20", "--data", "wide", cwd=place)
         eventually("it goes on", lambda: battery(place, "wide", "d-2") == 20.0)
 
@@ -118,13 +118,13 @@ def test_a_running_fleet_makes_snapshots_by_itself(place: Path) -> None:
 
 
 def test_by_way_of_s3(place: Path, seaweed: Seaweed) -> None:
-    with Running("fleet.py", "--snapshots", "none", cwd=place):
+    with folding("fleet.py", cwd=place, data="holdfast-data"):
         folded(place, "d-1", 50.0)
     url = seaweed.url()
-    holdfast("backup", url, cwd=place, variables=WRITER)
-    holdfast("restore", url, "--to", "then", cwd=place, variables=WRITER)
+    holdfast_here("backup", url, cwd=place, variables=WRITER)
+    holdfast_here("restore", url, "--to", "then", cwd=place, variables=WRITER)
     assert battery(place, "then", "d-1") == 50.0
-    refused(holdfast("backup", url, cwd=place, code=None), "AWS_ACCESS_KEY_ID")
+    refused(holdfast_here("backup", url, cwd=place, code=None), "AWS_ACCESS_KEY_ID")
     assert "AWS_ACCESS_KEY_ID" not in environment()
 
 

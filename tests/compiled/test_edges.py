@@ -258,8 +258,8 @@ def test_a_compaction_has_agents_that_joined_since_the_one_before(twins: Twins) 
 def test_more_agents_than_a_cache_holds(twins: Twins) -> None:
     """The kernel looks ahead then; a number of events that no step of it divides."""
     keys = [f"d-{n}" for n in range(GLANCE_ROWS_MIN + 3)]
-    for at in range(2):
-        twins.put_columns(Drone, keys, [Tick()] * len(keys), 10.0 + at)
+    for at, some in enumerate([keys, keys[:35], keys[-35:]]):
+        twins.put_columns(Drone, some, [Tick()] * len(some), 10.0 + at)
         twins.step(1)
     assert twins.compiled.states() == twins.plain.states()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Live
+from tests.cli.commands import holdfast_here
 from tests.compiled import depot
 from tests.compiled.depot import Clerk, Hub, Scan, Shelf, Truth, row
 from tests.kills.harness import ROOT, Site, children, site, wait_until
@@ -49,7 +50,7 @@ class Depot:
     def stop(self) -> None:
         assert self.keeper is not None
         self.keeper.send_signal(signal.SIGTERM)
-        assert self.keeper.wait(30.0) in (0, -signal.SIGTERM), self.place.log("keeper")
+        assert self.keeper.wait(120.0) in (0, -signal.SIGTERM), self.place.log("keeper")
 
     def send(self, live: Live, sends: int) -> None:
         """Rows and columns, in turns."""
@@ -85,7 +86,7 @@ class Depot:
 
     def check(self, live: Live, *, actions: bool = True) -> None:
         truth = Truth([row(n) for n in range(self.sent)])
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 120.0
         while (found := differences(live, truth, actions)) and time.monotonic() < deadline:
             time.sleep(0.1)  # short timers ring yet
         assert found == []
@@ -98,7 +99,7 @@ class Depot:
             check=False,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
@@ -106,7 +107,7 @@ class Depot:
 
 def differences(live: Live, truth: Truth, actions: bool) -> list[str]:
     """Between what the fleet holds and what it must."""
-    live.settle(timeout=60.0)
+    live.settle(timeout=120.0)
     fields = ("count", "total", "weight", "tag", "newest", "rung")
     shelves = {key: [getattr(one, f) for f in fields] for key, one in live.states(Shelf)}
     wanted = {key: [getattr(one, f) for f in fields] for key, one in truth.shelves.items()}
@@ -149,11 +150,11 @@ def directory(request: pytest.FixtureRequest) -> Iterator[Depot]:
                 if not compiled or made.sent:
                     made.stop()
                     made.start(compiled=compiled)
-                made.send_and_kill(live, 5)
+                made.send_and_kill(live, 3)
                 made.check(live)
         made.stop()
         rescaled = place.start("rescaler", ["tests.kills.rescaler", FLEET, place.url, "3"])
-        assert rescaled.wait(60.0) == 0, place.log("rescaler")
+        assert rescaled.wait(120.0) == 0, place.log("rescaler")
         made.start(compiled=True)
         with depot.fleet.connect(place.url) as live:
             made.send_and_kill(live, 2)
@@ -231,6 +232,6 @@ def test_a_snapshot_becomes_a_fleet(directory: Depot, tmp_path: Path) -> None:
 def test_readers_need_no_numpy(directory: Depot, words: list[str]) -> None:
     url = ["--engine", directory.place.url]
     said = directory.command(*words, *url, module=NUMBERLESS)
-    assert said == directory.command(*words, *url) or words == ["doctor"]
+    assert said == holdfast_here(*words, *url, cwd=ROOT).stdout or words == ["doctor"]
     if words[0] in ("state", "history"):
         assert "s-7" in said or "weight" in said or "Scan" in said

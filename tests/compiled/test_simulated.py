@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from holdfast.stepping.compiled.kind import Kernel
 from holdfast.testing import simulate
 from holdfast.testing.simulation.run import run
 from tests.compiled.agents import FLEET
 
-SEEDS = range(16)
 
-
-def test_every_promise_holds(kernels: Mapping[str, Kernel]) -> None:
-    tally = simulate(FLEET, SEEDS)
-    assert tally.seeds == len(SEEDS)
+@pytest.mark.parametrize(
+    "seeds", [range(8), pytest.param(range(8, 100), marks=pytest.mark.soak)], ids=str
+)
+def test_every_promise_holds(kernels: Mapping[str, Kernel], seeds: range) -> None:
+    tally = simulate(FLEET, seeds)
+    assert tally.seeds == len(seeds)
     assert tally.events > 40 * tally.seeds
 
 

@@ -60,11 +60,12 @@ def kernel() -> Pair:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("examples", [50, pytest.param(1_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cases", [NUMBERS, TEXTS, LISTS, CONTEXT], ids=str)
-def test_a_kernel_does_what_python_does(kernel: Pair, cases: range) -> None:
+def test_a_kernel_does_what_python_does(kernel: Pair, cases: range, examples: int) -> None:
     completed: set[int] = set()
 
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=examples, deadline=None, database=None)
     @given(st.lists(events, min_size=1, max_size=3))
     def fold(given_events: list[Probe]) -> None:
         pair = Pair(Cases)
@@ -93,7 +94,7 @@ def test_the_ordinary_is_completed(kernel: Pair, case: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 @given(st.lists(st.one_of(events, st.builds(Ring, n=integers, s=texts, x=floats)), max_size=8))
 def test_modes_guards_and_routes(given_events: list[Probe | Ring]) -> None:
     pair = Pair(Guarded)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.documents import DOCUMENTS, files_of, name_of, program_of
+from tests.docs.documents import DOCUMENTS, ROOT, files_of, name_of, program_of
 
 WITH_CODE = [each for each in DOCUMENTS if "```python\n" in each.read_text("utf-8")]
 
@@ -26,7 +26,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=280,
         check=False,
     )
 
@@ -80,7 +80,8 @@ def test_the_code_is_typed(tmp_path: Path) -> None:
         program = tmp_path / program_name(document)
         program.write_text(program_of(document.read_text("utf-8")), "utf-8")
     files = sorted(each.name for each in tmp_path.glob("*.py"))
-    result = run(["-m", "mypy", "--strict", *files], tmp_path)
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "documents")]
+    result = run(["-m", "mypy", "--strict", *cache, *files], tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -4,7 +4,6 @@ Every command of the section is run, in order, in a copy of examples/incident. W
 command has to be in its output, line by line and in order: words, with "…" for any others.
 """
 
-import os
 import re
 import shlex
 import shutil
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import SCRIPT, Running, environment
 from tests.docs.documents import ROOT, blocks_of
-from tests.docs.test_commands import HOLDFAST, running
 
 
 def steps() -> list[tuple[str, list[str]]]:
@@ -54,7 +53,6 @@ def test_a_line_that_is_not_there_is_found() -> None:
 @pytest.mark.kill
 def test_the_incident(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "incident", tmp_path, dirs_exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_ENGINE"}
     with ExitStack() as fleets:
         done = []
         for command, shown in steps():
@@ -62,13 +60,14 @@ def test_the_incident(tmp_path: Path) -> None:
             done.append(words[0])
             if words[0] == "run":
                 fleets.close()  # the new code takes the place of the old
-                fleets.enter_context(running(words, tmp_path))
+                fleet = fleets.enter_context(Running(*words[1:], cwd=tmp_path))
+                fleets.callback(fleet.stop)
                 continue
-            start = [str(HOLDFAST)] if program == "holdfast" else [sys.executable]
+            start = [str(SCRIPT)] if program == "holdfast" else [sys.executable]
             result = subprocess.run(
                 [*start, *words],
                 cwd=tmp_path,
-                env=environment,
+                env=environment(),
                 capture_output=True,
                 text=True,
                 timeout=120,

@@ -1,7 +1,7 @@
-"""A producer process for tests: `appender.py URL SOURCE START COUNT SECONDS`.
+"""A producer process for tests: `appender.py URL SOURCE COUNT SECONDS`.
 
-From the time START on it appends events numbered from 1, one by one, until it has appended COUNT
-or SECONDS have passed, and prints how many were taken.
+It says that it is ready, and from the next line of its input on it appends events numbered from 1,
+one by one, until it has appended COUNT or SECONDS have passed, and prints how many were taken.
 """
 
 import sys
@@ -11,10 +11,11 @@ from holdfast.engine.urls import open_engine
 from holdfast.testing.conformance.workbench import FLEET, append, numbered
 
 
-def main(url: str, source: str, start: str, count: str, seconds: str) -> None:
+def main(url: str, source: str, count: str, seconds: str) -> None:
     engine = open_engine(url, FLEET)
     append(engine, numbered(source, [0]))  # open everything before the race begins
-    time.sleep(max(0.0, float(start) - time.time()))
+    print("ready", flush=True)
+    sys.stdin.readline()
     deadline = time.monotonic() + float(seconds)
     number = 0
     while number < int(count) and time.monotonic() < deadline:

@@ -157,7 +157,7 @@ def test_a_gateway_that_dies_under_a_handle_loses_and_doubles_nothing(tmp_path: 
 
         def produce() -> None:
             for number in range(1, 61):
-                live.send(Cart, "tough", Counted(number=number), timeout=30)
+                live.send(Cart, "tough", Counted(number=number), timeout=120)
             done.set()
 
         producer = threading.Thread(target=produce)

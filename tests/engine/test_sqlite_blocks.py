@@ -179,7 +179,9 @@ def test_new_partitions_get_the_blocks_of_their_slots(engine: SqliteEngine) -> N
             assert engine.view(layout.partition_of(key)).record("Drone", key) == crowd.get(key)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))]
+)
 def test_a_sweep_goes_some_buckets_at_a_time_and_nobody_sees_it(
     root: Path, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

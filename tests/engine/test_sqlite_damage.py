@@ -19,7 +19,7 @@ from holdfast.model.schema import Field, Schema
 from holdfast.testing.conformance.workbench import FLEET, Owner, append, parcel
 from tests.engine import specimen
 
-FLIPS = 18  # per file; each costs some 30 ms
+FLIPS = pytest.mark.parametrize("count", [8, pytest.param(200, marks=pytest.mark.soak)])  # a file
 OPEN_SEGMENT = "p000/inbox/00000003-00000000000000000208.seg"
 SEALED_SEGMENT = "p000/inbox/00000002-00000000000000000104.seg"
 FILES = ["fleet.db", "p000/state.db", SEALED_SEGMENT, OPEN_SEGMENT]
@@ -87,21 +87,23 @@ def changed(data: bytes, at: int, bits: int) -> bytes:
     return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
 
 
+@FLIPS
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_is_found(settled: Original, name: str) -> None:
+def test_a_flipped_bit_is_found(settled: Original, name: str, count: int) -> None:
     data = (settled.root / name).read_bytes()
     refused = 0
-    for at, bits in flips(name, data, FLIPS):
+    for at, bits in flips(name, data, count):
         settled.damaged(name, lambda old, a=at, b=bits: changed(old, a, b))  # type: ignore[misc]
         refused += bool(settled.judge(f"{name}: byte {at} ^ {bits}"))
-    assert refused > FLIPS / 3, "hardly any damage was met: the test hits unused bytes"
+    assert refused > count / 3, "hardly any damage was met: the test hits unused bytes"
 
 
+@FLIPS
 @pytest.mark.parametrize("name", WALS)
-def test_a_flipped_bit_in_a_wal_is_found(unsettled: Original, name: str) -> None:
+def test_a_flipped_bit_in_a_wal_is_found(unsettled: Original, name: str, count: int) -> None:
     """SQLite takes it for a torn last write and forgets what comes after it, without a word."""
     data = (unsettled.root / name).read_bytes()
-    for at, bits in flips(name, data, FLIPS // 2):
+    for at, bits in flips(name, data, count // 2):
         unsettled.damaged(name, lambda old, a=at, b=bits: changed(old, a, b))  # type: ignore[misc]
         assert unsettled.judge(f"{name}: byte {at} ^ {bits}"), "nobody noticed"
 
@@ -123,9 +125,10 @@ def test_a_cut_wal_is_found(unsettled: Original, name: str, share: float) -> Non
     assert unsettled.judge(f"{name} cut to {share:.0%}"), "nobody noticed"
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", FILES)
-def test_a_page_of_zeros_is_found(settled: Original, name: str) -> None:
-    for page in range((settled.root / name).stat().st_size // 8192):
+def test_a_page_of_zeros_is_found(settled: Original, name: str, step: int) -> None:
+    for page in range(0, (settled.root / name).stat().st_size // 8192, step):
         at = page * 8192
         settled.damaged(name, lambda old, a=at: old[:a] + bytes(8192) + old[a + 8192 :])  # type: ignore[misc]
         settled.judge(f"{name}: page {page} zeroed")

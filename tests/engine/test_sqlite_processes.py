@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.engine.port import Limits
 from holdfast.engine.sqlite import files, locks
+from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import list_segments
@@ -49,20 +50,27 @@ def engine(root: Path) -> Iterator[SqliteEngine]:
 
 def appenders(url: str, names: list[str], count: int, seconds: float) -> dict[str, int]:
     """Producers that begin together; how many events each has appended."""
-    start = str(time.time() + 1.0)
     script = str(Path(__file__).with_name("appender.py"))
     processes = {
         name: subprocess.Popen(
-            [sys.executable, script, url, name, start, str(count), str(seconds)],
+            [sys.executable, script, url, name, str(count), str(seconds)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=ENVIRONMENT,
             text=True,
         )
         for name in names
     }
+    for name, process in processes.items():
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", name
+    for process in processes.values():
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
     found = {}
     for name, process in processes.items():
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=280)
         assert process.returncode == 0, f"{name} failed"
         found[name] = int(printed)
     return found
@@ -89,7 +97,7 @@ def test_two_producers_get_fair_shares(root: Path, engine: SqliteEngine) -> None
 
 
 def test_segments_rotate_under_two_producers(root: Path, engine: SqliteEngine) -> None:
-    sent = appenders(f"sqlite:{root}?segment_bytes=100000", ["one", "two"], 60, 60.0)
+    sent = appenders(f"sqlite:{root}?segment_bytes=100000", ["one", "two"], 60, 250.0)
     assert sent == {"one": 60, "two": 60}
     names = list_segments(root / "p000/inbox")
     assert len(names) > 10, "too few segments to have rotated under both"
@@ -124,8 +132,10 @@ def test_the_newest_segment_is_found_by_whoever_had_the_one_before(root: Path) -
 
 
 def test_a_reader_blocks_no_writer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read transaction stays open all the time; appends, commits and upkeep do not wait."""
-    monkeypatch.setattr(files, "BUSY_MILLISECONDS", 120_000)  # whoever waits, waits longer than we
+    """A read transaction stays open all the time; appends, commits and upkeep do not wait: who did
+    would wait longer than a test may take."""
+    for module in (files, state_module):
+        monkeypatch.setattr(module, "BUSY_MILLISECONDS", 3_600_000)
     engine = SqliteEngine(root)
     owner = Owner.of(engine)
     append(engine, parcel(["first"]))
@@ -136,14 +146,12 @@ def test_a_reader_blocks_no_writer(root: Path, monkeypatch: pytest.MonkeyPatch) 
     for connection, table in ((state, "head"), (segment, "frames")):
         connection.execute("BEGIN")
         connection.execute(f"SELECT * FROM {table}").fetchall()
-    start = time.monotonic()
     for i in range(20):
         append(engine, parcel([f"{i}"]))
         owner.commit([record("d-1", f"new {i}", i + 2)], events=1)
         engine.maintain()
     engine._inbox(0).rotate()
     engine.maintain()
-    assert time.monotonic() - start < 60.0, "half of what one lock wait takes"
     assert segment.execute("SELECT count(*) FROM frames").get == 1, "the reader sees its moment"
     for connection in (state, segment):
         connection.execute("COMMIT")
@@ -287,13 +295,13 @@ def test_an_append_wakes_the_owner_in_another_process(root: Path, engine: Sqlite
 
     def wait() -> None:
         start = time.monotonic()
-        while not engine.read(0, 0, 1) and time.monotonic() - start < 120:
-            engine.wait(120.0)
+        while not engine.read(0, 0, 1) and time.monotonic() - start < 200:
+            engine.wait(200.0)
         waited.append(time.monotonic() - start)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    appenders(f"sqlite:{root}", ["one"], 1, 10.0)
+    appenders(f"sqlite:{root}", ["one"], 1, 200.0)
     thread.join()
-    assert waited[0] < 60, "not before it looks by itself"
+    assert waited[0] < 190
     soon(lambda: len(inbox(engine)) == 2)

@@ -45,9 +45,9 @@ class Meanwhile:
     def happens(self, act: Act) -> None:
         self._acts.append(act)
 
-    def _opening(self, path: str, **words: int) -> apsw.Connection:
+    def _opening(self, path: str, flags: int) -> apsw.Connection:
         self._reach("listed", path)
-        connection = self._open(path, **words)
+        connection = self._open(path, flags=flags)
         self._reach("opened", path)
         return connection
 
@@ -170,7 +170,8 @@ def test_a_checkup_finds_the_clock_beside_retention(aged: Fleet, meanwhile: Mean
 def test_salvage_beside_a_fleet_that_runs_finds_no_damage(
     aged: Fleet, rotated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, acts = salvaging._open, [aged.engine.maintain, lambda: all_gone(aged)][: 1 + rotated]
+    look = salvaging._open
+    acts: list[Callable[[], object]] = [aged.engine.maintain, lambda: all_gone(aged)][: 1 + rotated]
 
     def opening(path: Path, place: Path) -> apsw.Connection:
         if acts and path.suffix == ".seg":

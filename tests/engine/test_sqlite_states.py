@@ -187,13 +187,16 @@ from holdfast.testing.conformance.workbench import Owner, record
 def hang(point):
     if point == "commit.inside":
         print("inside", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 owner = Owner.of(SqliteEngine(Path(sys.argv[1]), faults=hang))
 owner.commit([record("d-1", "hung")])
 """
 
 
-def test_a_process_that_hangs_in_its_commit_is_ended_by_the_next_claim(root: Path) -> None:
+def test_a_process_that_hangs_in_its_commit_is_ended_by_the_next_claim(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "LEASE_SECONDS", 0.5)
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(root)],
         stdout=subprocess.PIPE,

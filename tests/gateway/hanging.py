@@ -16,7 +16,7 @@ from tests.gateway.served import Client, gateway_on
 
 HANGS = "HOLDFAST_TEST_HANGS"
 CODE = f'''
-import os, sys
+import os, time
 from holdfast import Agent, Context, Event, Fleet, on
 
 class Tick(Event):
@@ -29,9 +29,8 @@ class Clock(Agent):
     def tick(self, event: Tick, ctx: Context) -> None:
         print("tick")
         match os.environ.get("{HANGS}"):
-            case "loop":
-                while True:
-                    pass
+            case "hang":
+                time.sleep(3600)  # a loop would only take a core from other tests
             case "exit":
                 os._exit(7)
             case "memory":

@@ -10,7 +10,7 @@ from typing import Any
 
 class Stream:
     def __init__(self, port: int, path: str, last: str | None = None, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         sent = {"accept": "text/event-stream", **headers}
         if last is not None:
             sent["last-event-id"] = last

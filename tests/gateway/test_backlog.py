@@ -5,7 +5,6 @@ meanwhile, and when the reason is gone everything goes on.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def test_a_partition_that_takes_nothing_does_not_hold_up_another(tmp_path: Path)
     """A crowd wants into the full one. Who sends to the other is served at once."""
     url = f"sqlite:{tmp_path / 'data'}?backlog_events_max=1"
     keys = made(url)
-    settings = Settings(bounds=Bounds(send_seconds=1.0))
+    settings = Settings(bounds=Bounds(send_seconds=3.0))
     with gateway_on(url, settings) as port:
         client = Client(port)
         assert client.events(event(keys[0], 0)).status == 200
@@ -84,14 +83,13 @@ def test_a_partition_that_takes_nothing_does_not_hold_up_another(tmp_path: Path)
         ]
         for each in crowd:
             each.start()
-        begun = time.monotonic()
         other = client.events(event(keys[1], 1))
-        took = time.monotonic() - begun
+        before = len(heard)
         for each in crowd:
-            each.join(60)
+            each.join(120)
         assert set(heard) == {429}
         assert other.status == 200
-        assert took < 30.0  # one after the other they would take 60 s / 12
+        assert before < len(crowd), "it came last"
 
 
 def test_a_rescaling_is_waited_for_or_told(tmp_path: Path) -> None:

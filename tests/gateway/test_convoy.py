@@ -42,7 +42,7 @@ class Road:
         self.seen: list[list[bytes]] = []
 
     def carry(self, loads: Sequence[Bale]) -> list[bytes | Exception]:
-        assert self.open.wait(60)
+        assert self.open.wait(120)
         self.seen.append([load.body for load in loads])
         return [ValueError("spoilt") if load.body == b"bad" else load.body for load in loads]
 

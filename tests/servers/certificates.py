@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from tests.servers.missing import missing
 
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")  # made at once, unlike RSA
+
 
 class Pair(NamedTuple):
     certificate: Path
@@ -21,7 +23,7 @@ class Certificates:
         self._folder = folder
         self.ca, self._ca_key = folder / "ca.pem", folder / "ca.key"
         _openssl(
-            *("req", "-x509", "-nodes", "-days", "2", "-newkey", "rsa:2048"),
+            *("req", "-x509", "-nodes", "-days", "2", *_KEY),
             *("-subj", f"/CN=ca-{folder.name}", "-keyout", self._ca_key, "-out", self.ca),
         )
 
@@ -30,7 +32,7 @@ class Certificates:
         request, more = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
         more.write_text(f"subjectAltName = DNS:{name}\n", "utf-8")
         _openssl(
-            *("req", "-nodes", "-newkey", "rsa:2048", "-subj", f"/CN={name}"),
+            *("req", "-nodes", *_KEY, "-subj", f"/CN={name}"),
             *("-keyout", made.key, "-out", request),
         )
         _openssl(

@@ -154,7 +154,7 @@ class Refusing:
     def export(self, spans: object) -> SpanExportResult:
         self.asked.append(threading.current_thread().name)
         self.begun.set()
-        assert self.goes_on.wait(60)
+        assert self.goes_on.wait(120)
         return SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
@@ -172,12 +172,12 @@ def test_the_first_export_that_fails_ends_it(
     exporter.add(5_000, lambda: spans(5_000))
     exporter.add(1_000, lambda: spans(1_000))
     if seconds < 1:
-        assert refusing.begun.wait(60)
+        assert refusing.begun.wait(120)
     stopping = threading.Thread(target=exporter.stop)
     stopping.start()
     eventually("it is told to stop", lambda: exporter._stopping)
     refusing.goes_on.set()
-    stopping.join(60)
+    stopping.join(120)
     assert refusing.asked == ["holdfast-traces"]
     assert (exporter.exported, exporter.dropped) == (0, 6_000)
 

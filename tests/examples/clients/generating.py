@@ -39,7 +39,7 @@ def drones(folder: Path) -> Iterator[tuple[Live, str]]:
 
 
 def document_at(address: str) -> str:
-    with urllib.request.urlopen(f"{address}/openapi.json", timeout=30) as answer:
+    with urllib.request.urlopen(f"{address}/openapi.json", timeout=120) as answer:
         return json.dumps(json.load(answer), indent=1) + "\n"
 
 
@@ -64,7 +64,8 @@ def generate_go(clients: Path) -> None:
 
 
 def build_go(clients: Path) -> None:
-    run(clients / "go", "go", "build", "-mod=readonly", "-o", "drones", ".")
+    """Without the names of folders in it, so that Go finds what it built elsewhere before."""
+    run(clients / "go", "go", "build", "-mod=readonly", "-trimpath", "-o", "drones", ".")
 
 
 def run(place: Path, *command: str) -> str:

@@ -45,9 +45,16 @@ def node() -> None:
     need("npm", (9, 0), "install npm (Debian: npm)")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def go() -> None:
     need("go", (1, 24), "install Go")
+
+
+@pytest.fixture(scope="module")
+def go_client(go: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    clients = generating.copied(tmp_path_factory.mktemp("go"))
+    generating.build_go(clients)
+    return clients / "go"
 
 
 def test_the_document_is_the_one_the_clients_are_made_from(gateway: Gateway) -> None:
@@ -100,19 +107,14 @@ def test_the_typescript_client_works(gateway: Gateway, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)  # the first time, Go compiles its library
-@pytest.mark.usefixtures("go")
-def test_the_go_client_works(gateway: Gateway, tmp_path: Path) -> None:
+def test_the_go_client_works(gateway: Gateway, go_client: Path) -> None:
     live, address = gateway
-    clients = generating.copied(tmp_path)
-    generating.build_go(clients)
-    said = generating.run(clients / "go", "./drones", address, "d-go")
+    said = generating.run(go_client, "./drones", address, "d-go")
     check_flight(live, "d-go", "go-d-go", json.loads(said))
 
 
-@pytest.mark.usefixtures("go")
-def test_a_refusal_is_told_in_one_line(gateway: Gateway, tmp_path: Path) -> None:
-    clients = generating.copied(tmp_path)
-    generating.build_go(clients)
+@pytest.mark.timeout(600)
+def test_a_refusal_is_told_in_one_line(gateway: Gateway, go_client: Path) -> None:
     with pytest.raises(AssertionError, match="no/key") as refusal:
-        generating.run(clients / "go", "./drones", gateway[1], "no/key")
+        generating.run(go_client, "./drones", gateway[1], "no/key")
     assert "422" in str(refusal.value)

@@ -19,7 +19,7 @@ from holdfast.gateway.grpc.service import FleetStub
 from holdfast.gateway.settings import Bounds, Settings
 from tests.gateway.served import served
 
-SECONDS = 30  # of patience with a call
+SECONDS = 120  # of patience with a call
 USUAL = Settings()
 
 

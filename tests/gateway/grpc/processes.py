@@ -22,18 +22,18 @@ class GatewayProcess:
         assert self._process.stdout is not None
         self.line = self._process.stdout.readline()
         if "gRPC at" not in self.line:
-            out, _ = self._process.communicate(timeout=60)
+            out, _ = self._process.communicate(timeout=120)
             raise AssertionError(self.line + out)
         self.port = int(self.line.rpartition(":")[2])
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=120)
 
     def stop(self) -> str:
         """What it has printed since."""
         self._process.terminate()
-        out, _ = self._process.communicate(timeout=60)
+        out, _ = self._process.communicate(timeout=120)
         assert self._process.returncode == 0, out
         return out
 
@@ -58,7 +58,15 @@ class Folder:
         self.issue("client", "extendedKeyUsage=clientAuth")
 
     def issue(self, name: str, extension: str) -> None:
-        key = ("-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key")
+        key = (
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+        )
         self._made("req", *key, "-subj", f"/CN={name}", "-out", f"{name}.csr")
         (self.place / "extensions").write_text(extension)
         signer = ("-CA", "ca", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")

@@ -91,7 +91,7 @@ def test_nothing_is_lost_or_doubled_while_the_gateway_dies(tmp_path: Path) -> No
             for producer in producers:
                 producer.finish.set()
             for producer in producers:
-                producer.join(60)
+                producer.join(120)
                 assert not producer.is_alive()
             assert "has stopped" in gateway.stop()
         finally:

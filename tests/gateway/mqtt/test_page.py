@@ -27,8 +27,8 @@ def test_the_story(tmp_path: Path) -> None:
         listen, publish = (_here(line, broker.port) for line in story.lines)
         with subprocess.Popen([*listen, "-C", "1"], stdout=subprocess.PIPE) as listener:
             eventually("listening", lambda: broker.did("Sending SUBACK") == 2)
-            subprocess.run(publish, check=True, timeout=30)
-            said, _ = listener.communicate(timeout=30)
+            subprocess.run(publish, check=True, timeout=120)
+            said, _ = listener.communicate(timeout=120)
         assert run.stop() == 0
     got, expected = json.loads(said), json.loads("".join(shown.lines))
     assert got.keys() == expected.keys()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Live
-from tests.cli.commands import holdfast, refused
+from tests.cli.commands import holdfast, holdfast_here, refused
 from tests.gateway.mqtt.fleets import Drone, Order, fleet
 from tests.gateway.mqtt.rig import bridged, eventually, noted, rejected
 from tests.servers.certificates import Certificates
@@ -134,7 +134,7 @@ def test_the_password_may_be_in_the_environment(
 
 
 def test_a_password_in_the_url_is_refused_and_not_shown(url: str, tmp_path: Path) -> None:
-    done = holdfast("bridge", "mqtt://me:s3cret@host", "--engine", url, cwd=tmp_path, code=2)
+    done = holdfast_here("bridge", "mqtt://me:s3cret@host", "--engine", url, cwd=tmp_path, code=2)
     refused(done, "password_file")
     assert "s3cret" not in done.stderr
 

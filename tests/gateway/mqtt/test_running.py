@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.gateway.mqtt.keeping import Keeping
-from tests.cli.commands import Running, children_of, holdfast, holdfast_here, refused
+from tests.cli.commands import Running, children_of, holdfast_here, refused
 from tests.gateway.mqtt.fleets import Drone, Order, fleet
 from tests.gateway.mqtt.rig import (
     FLEET,
@@ -131,6 +131,6 @@ def test_refusals(tmp_path: Path) -> None:
     )
     refused(memory, "--mqtt needs sqlite: or kafka:")
     refused(
-        holdfast("bridge", "mqtt://x", "--engine", "memory:", cwd=tmp_path, code=2),
+        holdfast_here("bridge", "mqtt://x", "--engine", "memory:", cwd=tmp_path, code=2),
         "a bridge needs sqlite: or kafka:",
     )
