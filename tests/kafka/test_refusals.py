@@ -28,7 +28,7 @@ from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.troubles import explain
 from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError, WrongFleet
-from tests.cli.commands import holdfast, refused
+from tests.cli.commands import holdfast_here, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.servers.kafka_secure import SecureKafkaCluster
 from tests.servers.ports import free_ports
@@ -70,7 +70,7 @@ def refused_everywhere(url: str, kind: type[HoldfastError], *parts: str, cwd: Pa
     code = 2 if issubclass(kind, UsageError) else 3
     send = ["send", "Drone/d-1", "Battery", "percent=9"]
     for words in (["run", FILE], send, ["state", "Drone/d-1"]):
-        refused(holdfast(*words, "--engine", url, cwd=cwd, code=code), *parts)
+        refused(holdfast_here(*words, "--engine", url, cwd=cwd, code=code), *parts)
 
 
 # Connections.
@@ -159,7 +159,7 @@ def test_a_wrong_url(url: str, part: str, tmp_path: Path) -> None:
     for enter in (fleet.open, fleet.connect):
         with told(UsageError, part, seconds=2.0):
             enter(url)
-    done = holdfast("state", "Drone/d-1", "--engine", url, cwd=tmp_path, code=2)
+    done = holdfast_here("state", "Drone/d-1", "--engine", url, cwd=tmp_path, code=2)
     refused(done, part)
 
 
@@ -285,7 +285,7 @@ def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> No
         parts = ("has a member that is no worker of this fleet (stranger on", "another prefix")
         with told(UsageError, *parts):
             fleet.open(url)
-        refused(holdfast("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
+        refused(holdfast_here("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
         settings = KafkaSettings(kafka, prefix, cache=tmp_path)
         member = Membership(settings, f"{prefix}.inbox.0", None, lambda: None)
         with closing(member), told(UsageError, "no workers of this fleet", seconds=30.0):
@@ -300,5 +300,5 @@ def test_no_fleet_there(kafka: str, prefix: str, tmp_path: Path) -> None:
     url = f"kafka://{kafka}/{prefix}"
     with told(UsageError, "no fleet here: start one with `holdfast run"):
         fleet.connect(url)
-    done = holdfast("state", "Drone", "--engine", url, cwd=tmp_path, code=2)
+    done = holdfast_here("state", "Drone", "--engine", url, cwd=tmp_path, code=2)
     refused(done, "no fleet here", "or name the right prefix")
