@@ -11,6 +11,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file on a slow engine says which tests of the kit are for `make soak`: in SOAK, by name."""
     for item in items:
         module = getattr(item, "module", None)
-        left = getattr(module, "SOAK", frozenset())
+        left: frozenset[str] = getattr(module, "SOAK", frozenset())
         if item.name in left or getattr(item, "originalname", None) in left:
             item.add_marker(pytest.mark.soak)

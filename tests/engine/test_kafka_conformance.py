@@ -78,3 +78,8 @@ class TestKafka(EngineConformance):
 
     def reopen(self, engine: Engine) -> Engine:
         return KafkaEngine(self.settings, FLEET, faults=self.faults)
+
+
+def test_what_is_left_to_soak_is_in_the_kit() -> None:
+    for name in SOAK:
+        assert callable(getattr(EngineConformance, name.partition("[")[0], None)), name

@@ -125,6 +125,10 @@ class MixesUp:
     def flush(self, seconds: float) -> int:
         raise SystemError("flush returned a result with an exception set")
 
+    def purge(self, **options: bool) -> None:
+        self._producer.purge(**options)
+        raise SystemError("purge returned a result with an exception set")
+
 
 def test_a_fatal_error_in_a_callback_counts_as_overtaken(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +138,15 @@ def test_a_fatal_error_in_a_callback_counts_as_overtaken(
         fenced.setattr(writer, "_producer", MixesUp(writer._producer))
         with pytest.raises(Overtaken):
             writer.write(entry(1))
+    writer.abandon()
+    bench.writer().abandon()
+    assert bench.entries() == 0
+
+
+def test_a_writer_is_given_up_whatever_the_library_mixes_up(bench: Bench) -> None:
+    """On a machine that is very busy this ended workers."""
+    writer = bench.writer()
+    writer._producer = MixesUp(writer._producer)  # type: ignore[assignment]
     writer.abandon()
     bench.writer().abandon()
     assert bench.entries() == 0

@@ -101,7 +101,9 @@ def compared(here: Place, sent: dict[str, list[Row]]) -> Ledger:
             *evidence.wrong_histories(live, sent, keys),
         ]
     ledger = here.ledger()
-    found += verdict(ledger, oracle, sent)
+    if lines := verdict(ledger, oracle, sent):
+        same = verdict(here.ledger(), oracle, sent) == lines
+        found += [*lines, f"read once more, the topics say {'the same' if same else 'otherwise'}"]
     assert not found, told(found)
     return ledger
 

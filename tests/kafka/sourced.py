@@ -156,7 +156,7 @@ class Site:
         for topic in topics:
             while self.committed(topic, partitions) != self.ends(topic, partitions):
                 assert time.monotonic() < deadline, (topic, self.committed(topic, partitions))
-                time.sleep(0.1)
+                time.sleep(0.3)
 
 
 class Telemetry:

@@ -8,8 +8,8 @@ what is left. (`--dist loadgroup`, which is meant for this, finds no groups sinc
 from __future__ import annotations
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # Each has a cluster of its own, or a run of a whole fleet, for all of its tests.
 TOGETHER = frozenset(
@@ -23,7 +23,7 @@ TOGETHER = frozenset(
 )
 
 
-class Spread(LoadScopeScheduling):
+class Spread(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return file if file in TOGETHER else nodeid

@@ -76,7 +76,13 @@ def refused_everywhere(url: str, kind: type[HoldfastError], *parts: str, cwd: Pa
 # Connections.
 
 
-@pytest.mark.slow
+@pytest.fixture
+def down_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers are taken for down after one second. That it is five is not tested each time."""
+    monkeypatch.setattr("holdfast.engine.kafka.troubles.DOWN_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("down_soon")
 def test_nobody_listens(tmp_path: Path) -> None:
     url = f"kafka://127.0.0.1:{free_ports(1)[0]}/x"
     refused_everywhere(url, Unreachable, "Connection refused", "are the brokers up?", cwd=tmp_path)
@@ -93,6 +99,7 @@ def test_a_wrong_password(cluster: SecureKafkaCluster, tmp_path: Path) -> None:
     refused_everywhere(url, AccessDenied, *parts, cwd=tmp_path)
 
 
+@pytest.mark.usefixtures("down_soon")
 @pytest.mark.parametrize(
     ("settings", "kind", "part"),
     [
@@ -113,6 +120,7 @@ def test_other_security_than_the_brokers(
         fleet.connect(f"kafka://{cluster.bootstrap}/x?{query}")
 
 
+@pytest.mark.usefixtures("down_soon")
 def test_tls_where_there_is_none(kafka: str) -> None:
     with told(Unreachable, "connecting to a PLAINTEXT broker listener?"):
         fleet.open(f"kafka://user:password@{kafka}/x")

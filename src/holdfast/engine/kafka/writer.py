@@ -266,5 +266,8 @@ class Writer:
     def abandon(self) -> None:
         """Nothing of what it still holds goes out any more."""
         if hasattr(self, "_producer"):
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            try:
+                self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            except SystemError:
+                pass  # it is done: what the library mixes up with it is of before, as in `_flush`
             del self._producer  # feed.py says why
