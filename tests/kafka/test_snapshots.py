@@ -313,7 +313,7 @@ def test_refusals(ground: Ground) -> None:
     told((*restoring, url), "fleet 'convoy' is there already", "another prefix")
     told((*restoring, "memory:"), "gone with its process")
     told((*restoring, "nats://host:4222"), "later release")
-    told((*restoring, "kafka://host"), "kafka://host:9092")
+    told((*restoring, "kafka://host"), "kafka://host:9092", code=3)
     told(("fork", str(CONVOY), "--from", "here", "--engine", url), "no folder beside topics")
     with begun(ground, "taken", 3):
         told((*restoring, ground.url("taken")), "3 partitions", "another prefix")
