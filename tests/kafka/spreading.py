@@ -30,6 +30,9 @@ class Spread(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spread:
+    gone = [file for file in TOGETHER if not (config.rootpath / file).exists()]
+    if gone:
+        raise pytest.UsageError(f"{__name__} names files that are not there: {gone}")
     config.option.loadscopereorder = False
     return Spread(config, log)
 
