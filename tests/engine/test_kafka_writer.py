@@ -18,6 +18,7 @@ from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import Claimed
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.writer import OFFSETS_SECONDS, Lost, Moving, Overtaken, Writer
+from holdfast.errors import HoldfastError
 from holdfast.stepping.commit import Outgoing
 from tests.kills.harness import wait_until
 from tests.servers.kafka import KafkaCluster
@@ -135,6 +136,15 @@ def test_a_fatal_error_in_a_callback_counts_as_overtaken(
         with pytest.raises(Overtaken):
             writer.write(entry(1))
     writer.abandon()
+    bench.writer().abandon()
+    assert bench.entries() == 0
+
+
+def test_who_cannot_write_everywhere_when_it_begins_tries_again(bench: Bench) -> None:
+    """An error of the library is not to be compared with None: it stumbles over that, later."""
+    nowhere = Place(bench.inbox.topic, 7)
+    with pytest.raises(HoldfastError, match="beginning to write"):
+        Writer(bench.settings, bench.changelog, "nowhere", [nowhere, bench.inbox])
     bench.writer().abandon()
     assert bench.entries() == 0
 

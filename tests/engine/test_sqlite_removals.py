@@ -171,7 +171,9 @@ def test_salvage_beside_a_fleet_that_runs_finds_no_damage(
     aged: Fleet, rotated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look = salvaging._open
-    acts: list[Callable[[], object]] = [aged.engine.maintain, lambda: all_gone(aged)][: 1 + rotated]
+    acts: list[Callable[[], object]] = [aged.engine.maintain]
+    if rotated:
+        acts.append(lambda: all_gone(aged))
 
     def opening(path: Path, place: Path) -> apsw.Connection:
         if acts and path.suffix == ".seg":

@@ -89,6 +89,7 @@ class Place(Site):
         self.seed = seed
         self._begun = time.monotonic()
         self.url = f"kafka://{cluster.bootstrap}/swarm?{SETTINGS}"
+        self.environment["HOLDFAST_PORT"] = "none"  # also outside pytest: nobody asks a gateway
         self.environment["SWARM_FIXED"] = "1"  # nobody pauses here: that is another test's matter
         self.environment["SWARM_ROWS_PER_SECOND"] = "300"  # brokers need a part of the machine too
         self.machines: list[Machine] = []

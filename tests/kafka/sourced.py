@@ -21,7 +21,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cli.commands import Running, holdfast
+from tests.cli.commands import Running, holdfast_here
 
 FLEET = """
 from holdfast import Agent, Context, Event, Fleet, on
@@ -95,7 +95,7 @@ class Site:
 
     def states(self, engine: str) -> dict[str, dict[str, object]]:
         words = ("state", "Drone", "--engine", self.url(engine), "--json", "--limit", 1000)
-        said = holdfast(*words, cwd=self.folder)
+        said = holdfast_here(*words, cwd=self.folder)
         found = [json.loads(line) for line in said.stdout.splitlines()]
         return {each["key"]: each["state"] for each in found}
 
@@ -115,7 +115,8 @@ class Site:
             time.sleep(0.3)
 
     def letters(self, engine: str) -> str:
-        return holdfast("dead-letters", "--engine", self.url(engine), cwd=self.folder).stdout
+        words = ("dead-letters", "--engine", self.url(engine))
+        return holdfast_here(*words, cwd=self.folder).stdout
 
     def rejected(self) -> list[Message]:
         """Everything in the topic of rejected records."""
@@ -155,7 +156,7 @@ class Site:
         for topic in topics:
             while self.committed(topic, partitions) != self.ends(topic, partitions):
                 assert time.monotonic() < deadline, (topic, self.committed(topic, partitions))
-                time.sleep(0.1)
+                time.sleep(0.3)
 
 
 class Telemetry:

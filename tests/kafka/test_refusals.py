@@ -28,7 +28,7 @@ from holdfast.engine.kafka.membership import Membership
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.troubles import explain
 from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError, WrongFleet
-from tests.cli.commands import holdfast, refused
+from tests.cli.commands import holdfast_here, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.servers.kafka_secure import SecureKafkaCluster
 from tests.servers.ports import free_ports
@@ -70,13 +70,19 @@ def refused_everywhere(url: str, kind: type[HoldfastError], *parts: str, cwd: Pa
     code = 2 if issubclass(kind, UsageError) else 3
     send = ["send", "Drone/d-1", "Battery", "percent=9"]
     for words in (["run", FILE], send, ["state", "Drone/d-1"]):
-        refused(holdfast(*words, "--engine", url, cwd=cwd, code=code), *parts)
+        refused(holdfast_here(*words, "--engine", url, cwd=cwd, code=code), *parts)
 
 
 # Connections.
 
 
-@pytest.mark.slow
+@pytest.fixture
+def down_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers are taken for down after one second. That it is five is not tested each time."""
+    monkeypatch.setattr("holdfast.engine.kafka.troubles.DOWN_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("down_soon")
 def test_nobody_listens(tmp_path: Path) -> None:
     url = f"kafka://127.0.0.1:{free_ports(1)[0]}/x"
     refused_everywhere(url, Unreachable, "Connection refused", "are the brokers up?", cwd=tmp_path)
@@ -93,6 +99,7 @@ def test_a_wrong_password(cluster: SecureKafkaCluster, tmp_path: Path) -> None:
     refused_everywhere(url, AccessDenied, *parts, cwd=tmp_path)
 
 
+@pytest.mark.usefixtures("down_soon")
 @pytest.mark.parametrize(
     ("settings", "kind", "part"),
     [
@@ -113,6 +120,7 @@ def test_other_security_than_the_brokers(
         fleet.connect(f"kafka://{cluster.bootstrap}/x?{query}")
 
 
+@pytest.mark.usefixtures("down_soon")
 def test_tls_where_there_is_none(kafka: str) -> None:
     with told(Unreachable, "connecting to a PLAINTEXT broker listener?"):
         fleet.open(f"kafka://user:password@{kafka}/x")
@@ -159,7 +167,7 @@ def test_a_wrong_url(url: str, part: str, tmp_path: Path) -> None:
     for enter in (fleet.open, fleet.connect):
         with told(UsageError, part, seconds=2.0):
             enter(url)
-    done = holdfast("state", "Drone/d-1", "--engine", url, cwd=tmp_path, code=2)
+    done = holdfast_here("state", "Drone/d-1", "--engine", url, cwd=tmp_path, code=2)
     refused(done, part)
 
 
@@ -285,7 +293,7 @@ def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> No
         parts = ("has a member that is no worker of this fleet (stranger on", "another prefix")
         with told(UsageError, *parts):
             fleet.open(url)
-        refused(holdfast("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
+        refused(holdfast_here("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
         settings = KafkaSettings(kafka, prefix, cache=tmp_path)
         member = Membership(settings, f"{prefix}.inbox.0", None, lambda: None)
         with closing(member), told(UsageError, "no workers of this fleet", seconds=30.0):
@@ -300,5 +308,5 @@ def test_no_fleet_there(kafka: str, prefix: str, tmp_path: Path) -> None:
     url = f"kafka://{kafka}/{prefix}"
     with told(UsageError, "no fleet here: start one with `holdfast run"):
         fleet.connect(url)
-    done = holdfast("state", "Drone", "--engine", url, cwd=tmp_path, code=2)
+    done = holdfast_here("state", "Drone", "--engine", url, cwd=tmp_path, code=2)
     refused(done, "no fleet here", "or name the right prefix")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ def events_flow(live: Live) -> Iterator[dict[str, list[str]]]:
         while not over.is_set():
             sent[key].append(str(len(sent[key])))
             live.send(Drone, key, Note(text=sent[key][-1]), timeout=30.0)
+            over.wait(0.01)  # all the others need the machine too
 
     senders = [threading.Thread(target=send, args=(key,)) for key in KEYS]
     for each in senders:
@@ -73,6 +75,7 @@ def wait_until_here(url: str, count: int) -> set[int]:
     found: set[int] = set()
 
     def look() -> bool:
+        time.sleep(0.1)  # each look opens an engine
         found.clear()
         found.update(here(url))
         return len(found) == count

@@ -18,7 +18,7 @@ from holdfast.engine.urls import parse
 from holdfast.errors import AccessDenied, HoldfastError, UsageError
 from holdfast.runtime.live import Live
 from holdfast.runtime.sourcing.starting import SourceOptions, brokers_of
-from tests.cli.commands import Running, children_of, eventually, holdfast, refused
+from tests.cli.commands import Running, children_of, eventually, holdfast_here, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.kafka.tenants import (
     RIGHTS,
@@ -136,7 +136,7 @@ def test_another_tenant_gets_one_line(cluster: SecureKafkaCluster, tmp_path: Pat
         with pytest.raises(AccessDenied, match="DESCRIBE on topics whose names begin with"):
             enter(url)
     for words in (["send", "Drone/d-1", "Battery", "percent=1"], ["state", "Drone/d-1"]):
-        done = holdfast(*words, cwd=tmp_path, code=3, variables={"HOLDFAST_ENGINE": url})
+        done = holdfast_here(*words, cwd=tmp_path, code=3, variables={"HOLDFAST_ENGINE": url})
         refused(done, f"/{A}: the brokers do not permit")
 
 
@@ -218,12 +218,12 @@ def test_a_file_keeps_the_password_from_all_eyes(
 ) -> None:
     url = url_with_file(cluster, A, tmp_path)
     with Running(FILE, "--engine", url, "--workers", "2", cwd=tmp_path) as running:
-        sent = holdfast(
+        sent = holdfast_here(
             *("send", "Drone/cli", "Battery", "percent=3", "--engine", url), cwd=tmp_path
         )
         receipt = sent.stdout.strip()
         words = ("state", "Drone/cli", "--after", receipt, "--engine", url)
-        assert "battery" in holdfast(*words, cwd=tmp_path).stdout
+        assert "battery" in holdfast_here(*words, cwd=tmp_path).stdout
         assert password_of(cluster, A) not in everything_shown(running)
         assert running.stop() == 0
         assert password_of(cluster, A) not in running.errors.read_text()

@@ -266,7 +266,7 @@ def test_a_restore_killed_half_way_is_repeated(ground: Ground, point: str) -> No
     first = ("snapshot", "restore", "early", *words)
     done = holdfast(*first, cwd=ground.folder, code=-signal.SIGKILL, variables=fault)
     assert done.stdout == ""
-    nothing = holdfast("state", "Truck/t-1", "--engine", there, cwd=ground.folder, code=2)
+    nothing = holdfast_here("state", "Truck/t-1", "--engine", there, cwd=ground.folder, code=2)
     assert "no fleet here" in nothing.stderr or "a fleet is being made" in nothing.stderr
     ground.command("snapshot", "restore", "late", *words)
     with fleet.open(there) as live:
@@ -302,8 +302,8 @@ def test_refusals(ground: Ground) -> None:
     ground.create("here")
     where = ("--snapshots", ground.snapshots)
 
-    def told(words: tuple[str, ...], *parts: str) -> None:
-        refused(holdfast(*words, cwd=ground.folder, code=None), *parts)
+    def told(words: tuple[str, ...], *parts: str, code: int = 2) -> None:
+        refused(holdfast_here(*words, cwd=ground.folder, code=code), *parts)
 
     told(("snapshot", "create", "x", "--engine", url), "no folder beside topics", "--snapshots")
     told(("snapshot", "list", "--engine", url), "no folder beside topics", "--snapshots")
@@ -313,7 +313,7 @@ def test_refusals(ground: Ground) -> None:
     told((*restoring, url), "fleet 'convoy' is there already", "another prefix")
     told((*restoring, "memory:"), "gone with its process")
     told((*restoring, "nats://host:4222"), "later release")
-    told((*restoring, "kafka://host"), "kafka://host:9092")
+    told((*restoring, "kafka://host"), "kafka://host:9092", code=3)
     told(("fork", str(CONVOY), "--from", "here", "--engine", url), "no folder beside topics")
     with begun(ground, "taken", 3):
         told((*restoring, ground.url("taken")), "3 partitions", "another prefix")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from tests.cli.commands import holdfast, refused
+from tests.cli.commands import holdfast_here, refused
 from tests.kafka.sourced import KEYS, Site, Telemetry, headers_of, kill_reader, reader_of
 from tests.kills.harness import wait_until
 
@@ -230,14 +230,12 @@ def test_a_source_that_cannot_be_is_refused_in_one_line(
 ) -> None:
     topic = site.topic("t", 1)
     words = [word.replace("TOPIC", topic).replace("NAME", site.name) for word in words]
-    said = holdfast(
-        *("run", "fleet.py", "--source-brokers", site.bootstrap, *words), cwd=site.folder, code=None
-    )
-    refused(said, *parts)
+    command = ("run", "fleet.py", "--source-brokers", site.bootstrap, *words)
+    refused(holdfast_here(*command, cwd=site.folder, code=2), *parts)
 
 
 def test_sources_need_brokers_and_several_processes(site: Site) -> None:
     words = ("run", "fleet.py", "--source", "t=Drone/Position")
-    refused(holdfast(*words, cwd=site.folder, code=None), "--source-brokers host:port")
-    memory = holdfast(*words, "--engine", "memory:", cwd=site.folder, code=None)
+    refused(holdfast_here(*words, cwd=site.folder, code=2), "--source-brokers host:port")
+    memory = holdfast_here(*words, "--engine", "memory:", cwd=site.folder, code=2)
     refused(memory, "--source needs sqlite: or kafka:")

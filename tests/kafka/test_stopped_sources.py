@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine.admission import WINDOW
-from tests.cli.commands import Running, eventually, holdfast
+from holdfast.runtime.loading import load_fleet
+from tests.cli.commands import Running, eventually, holdfast_here
 from tests.kafka.dying_reader import EXIT
 from tests.kafka.sourced import SESSION, Site, Telemetry
 
@@ -55,9 +56,15 @@ def reader(
 
 def make(site: Site) -> None:
     """The data, with nobody who folds it."""
-    words = ("fleet.py", "--engine", "sqlite:data", "--snapshots", "none")
-    with Running(*words, cwd=site.folder) as running:
-        running.stop()
+    load_fleet(str(site.folder / "fleet.py")).open(
+        f"sqlite:{site.folder / 'data'}", partitions=2
+    ).close()
+
+
+def fill(site: Site) -> None:
+    """One event that waits, which is as many as may."""
+    words = ("send", "Drone/d-0", "Battery", "percent=5", "--engine", "sqlite:data")
+    holdfast_here(*words, cwd=site.folder)
 
 
 @pytest.mark.kill
@@ -94,7 +101,7 @@ def test_a_full_inbox_is_waited_for(kafka: str, tmp_path: Path) -> None:
     topic = site.topic("full")
     source = f"{topic}=Drone/Position"
     make(site)
-    holdfast("send", "Drone/d-0", "Battery", "percent=5", "--engine", "sqlite:data", cwd=tmp_path)
+    fill(site)
     telemetry = Telemetry(site, topic, "json", "murmur2_random")
     telemetry.produce(1_000)
     said = tmp_path / "reader.err"
@@ -123,7 +130,7 @@ def test_what_a_stopped_reader_has_left_is_not_sent_when_others_are_far_ahead(
     topic = site.topic("stopped", 1)
     source = f"{topic}=Drone/Position"
     make(site)
-    holdfast("send", "Drone/d-0", "Battery", "percent=5", "--engine", "sqlite:data", cwd=tmp_path)
+    fill(site)
     telemetry = Telemetry(site, topic, "json", "murmur2_random")
     telemetry.produce(LEFT)
     said = tmp_path / "first.err"

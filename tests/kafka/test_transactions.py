@@ -1,7 +1,8 @@
 """Goal: on Kafka too nothing is lost, doubled or out of order, whatever is killed, cut off or late.
 
 Real brokers, two machines with workers, two producers; then the states, the actions and the topics
-themselves are compared with the oracle. More seeds: HOLDFAST_KAFKA_SEEDS=7,8 or `make chaos-kafka`.
+themselves are compared with the oracle. More seeds: HOLDFAST_KAFKA_SEEDS=7,8 or `make chaos-kafka`,
+whose runs are longer too. A run without any fault is in test_verdict.py.
 """
 
 import os
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kafka.chaos import FAULTS, run
+from tests.kafka.chaos import run
 from tests.kafka.faults import MIXED, WORKERS_ONLY, Fault, plan
 
 SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KAFKA_SEEDS", "1").split(",")]
@@ -23,24 +24,17 @@ Record = Callable[[str, object], None]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_without_any_fault(seed: int, record_property: Record) -> None:
-    result = run(seed, [], brokers=1, least_events=2_000)
-    record_property("summary", str(result))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_workers_are_killed(seed: int, record_property: Record) -> None:
-    result = run(seed, plan(seed, WORKERS_ONLY, 12), brokers=1)
-    assert result.faults.total() == 12
+    result = run(seed, plan(seed, WORKERS_ONLY, 6), brokers=1)
+    assert result.faults.total() == 6
     record_property("summary", str(result))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_everything_fails_at_some_time(seed: int, record_property: Record) -> None:
-    result = run(seed, plan(seed, MIXED, FAULTS), brokers=3)
+    result = run(seed, plan(seed, MIXED, len(MIXED)), brokers=3)
     assert result.faults.keys() == MIXED.keys(), "every kind had its turn"
-    assert result.faults.total() == FAULTS
     record_property("summary", str(result))
 
 

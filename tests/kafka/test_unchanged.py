@@ -1,7 +1,5 @@
 """Goal: everything above the port is the same on Kafka: the same program sees the same."""
 
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Live
+from tests.cli.commands import holdfast_here
 from tests.kafka.yard import TRUCKS, Load, Truck, fleet, seen, work
 
 YARD = Path(__file__).with_name("yard.py")
@@ -37,10 +36,7 @@ def comparable(live: Live) -> dict[str, Any]:
 
 
 def holdfast(*words: str) -> str:
-    command = [sys.executable, "-c", "from holdfast.cli.main import main; main()", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    return holdfast_here(*words, cwd=Path.cwd()).stdout
 
 
 def test_the_same_program_sees_the_same(url: str, expected: dict[str, Any]) -> None:

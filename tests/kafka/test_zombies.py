@@ -7,6 +7,7 @@ broker and one verdict for all of them: each joins those who have replaced the o
 
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.kills.harness import process_state, wait_until
 
 SEED = 31
 PATIENCE_SECONDS = 90.0
+LOOK_SECONDS = 0.5  # each look reads all topics from their beginning
 # Its session (2 s), the start of Python and of two workers, and claims, on a busy machine.
 REPLACED_SECONDS = 30.0
 # It begins a transaction that is none any more; it ends one that its successor has ended. The last
@@ -40,6 +42,7 @@ def stopped_worker(here: Place, point: str) -> subprocess.Popen[bytes]:
 
 def is_replaced(here: Place, zombie: subprocess.Popen[bytes]) -> bool:
     """Others have claimed every partition, and committed."""
+    time.sleep(LOOK_SECONDS)
     changelogs = here.ledger().changelogs.values()
     owners = [[e.owner for e in log if isinstance(e, Claim)][-1] for log in changelogs]
     return all(f"process {zombie.pid} " not in owner for owner in owners) and all(

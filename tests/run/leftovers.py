@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-MARK = "HOLDFAST_TEST_WORKER"
+MARK = "GUARDED_BY"  # no name that tests leave out, as all that begin with HOLDFAST_
 PATIENCE_SECONDS = 10.0
 SHORT = ("function",)  # the scopes of fixtures that end with their test
 NARROW = ("class", "module", "package")

@@ -63,6 +63,7 @@ def _replication(brokers: int) -> dict[str, object]:
 
 _QUICK: dict[str, object] = {
     "broker.heartbeat.interval.ms": 500,
+    "metadata.max.idle.interval.ms": 60_000,  # a record of nothing twice a second, if left alone
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
     "group.consumer.min.session.timeout.ms": 1000,

@@ -116,10 +116,11 @@ class Writer:
             self._producer.abort_transaction(self._seconds)
         except KafkaException as trouble:
             failed = trouble.args[0]
-        if failed is None and arrived.count(None) == len(places):
+        # `is`: an error of the library that is compared with None fails, in some later call.
+        errors = [error for error in (*arrived, failed) if error is not None]
+        if not errors and len(arrived) == len(places):
             return
         self.abandon()
-        errors = [error for error in (*arrived, failed) if error is not None]
         if any(error.code() in FENCED for error in errors):
             raise Overtaken(errors[0].str())
         late = KafkaError(KafkaError._MSG_TIMED_OUT)
