@@ -108,7 +108,7 @@ planted: setup ## Plant the known bugs, each by itself: which are caught, which 
 
 test-kafka: setup ## Run the tests on real Kafka brokers (needs Java and Maven)
 	@start=$$(date +%s); status=0; \
-		$(BIN)/python -m pytest --durations=10 $(KAFKA_TESTS) $(PYTEST_ARGS) || status=$$?; \
+		$(BIN)/python -m pytest --durations=10 -n 4 -p tests.kafka.spreading $(KAFKA_TESTS) $(PYTEST_ARGS) || status=$$?; \
 		echo "tests on Kafka took $$(( $$(date +%s) - start )) s"; \
 		exit $$status
 
