@@ -15,7 +15,7 @@ from holdfast.testing.conformance import FLEET, EngineConformance
 # What the kit shows on a directory as well as here, since the code is the same: copies on this
 # machine are SQLite files, so how they are read and compacted; how deaths are counted once they
 # are noted; what is refused before it comes to an engine.
-SOAK = frozenset(
+LEFT_TO_SOAK = frozenset(
     (
         "test_a_closed_call_is_gone_and_its_number_is_not_used_again",
         "test_a_death_between_folds_is_nobodys_fault",
