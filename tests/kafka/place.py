@@ -91,7 +91,8 @@ class Place(Site):
         self.url = f"kafka://{cluster.bootstrap}/swarm?{SETTINGS}"
         self.environment["HOLDFAST_PORT"] = "none"  # also outside pytest: nobody asks a gateway
         self.environment["SWARM_FIXED"] = "1"  # nobody pauses here: that is another test's matter
-        self.environment["SWARM_ROWS_PER_SECOND"] = "300"  # brokers need a part of the machine too
+        # Brokers need a part of the machine too.
+        self.environment["SWARM_ROWS_PER_SECOND"] = os.environ.get("SWARM_ROWS_PER_SECOND", "300")
         self.machines: list[Machine] = []
         self.producers: dict[str, subprocess.Popen[bytes]] = {}
         self.onlooker: subprocess.Popen[bytes] | None = None

@@ -30,6 +30,7 @@ from holdfast.engine.kafka.troubles import explain
 from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError, WrongFleet
 from tests.cli.commands import holdfast_here, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
+from tests.kills.harness import wait_until
 from tests.servers.kafka_secure import SecureKafkaCluster
 from tests.servers.ports import free_ports
 
@@ -208,6 +209,13 @@ def alter(kafka: str, topic: str, name: str, value: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(10.0)
+
+    def is_known() -> bool:
+        """The broker learns of it later than the controller."""
+        asked = ConfigResource(ResourceType.TOPIC, topic)
+        return bool(admin.describe_configs([asked])[asked].result(10.0)[name].value == value)
+
+    wait_until(is_known, 30.0, f"{topic} has {name}={value}")
 
 
 def test_topics_with_wrong_settings(kafka: str, prefix: str, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_what_stands_behind_a_commit_that_has_not_ended_waits(kafka: str, tmp_pa
     with fleet.open(url) as live, fleet.connect(url) as beside:
         live.send(Drone, "d-1", Note(text="before"))
         live.settle()
+        beside.settle()  # so that it has a copy, or it is told of that in the two seconds below
         with commit_under_way(kafka, prefix):
             beside.send(Drone, "d-1", Note(text="acknowledged"))
             for handle in (live, beside):

@@ -23,6 +23,12 @@ pytestmark = [pytest.mark.kill, pytest.mark.slow]
 Record = Callable[[str, object], None]
 
 
+@pytest.fixture
+def few_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand meet as many faults as fifty thousand, which `make chaos-kafka` sends."""
+    monkeypatch.setenv("SWARM_ROWS_PER_SECOND", "75")
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_workers_are_killed(seed: int, record_property: Record) -> None:
     result = run(seed, plan(seed, WORKERS_ONLY, 6), brokers=1)
@@ -31,6 +37,7 @@ def test_workers_are_killed(seed: int, record_property: Record) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("few_events")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_everything_fails_at_some_time(seed: int, record_property: Record) -> None:
     result = run(seed, plan(seed, MIXED, len(MIXED)), brokers=3)
