@@ -25,6 +25,7 @@ FAULTS = (
     "stop a client for a while",
     "stop a worker, kill the supervisor",
 )
+STRUCK_MIN = 15
 
 
 class Chaos:
@@ -60,21 +61,30 @@ class Chaos:
         for process in (self.supervisor, *self.clients.values()):
             assert process.poll() is None, f"{process.args!r} ended with {process.returncode}"
 
-    def struck(self, operation: Operation) -> bool:
-        """Whether a fault came while it was under way. Of those that never returned: unknown."""
+    def struck(self) -> list[Operation]:
+        """Completed operations that were under way when a fault came."""
+        return [o for history in self.histories().values() for o in history if self._struck(o)]
+
+    def _struck(self, operation: Operation) -> bool:
         end = operation.returned
         return end is not None and any(operation.invoked <= at <= end for at in self.moments)
 
     # Faults.
 
     def rage(self, seconds: float, lines: int) -> None:
-        """All faults once, and more until the time is over and enough has been written down."""
+        """All faults once, and more until the time is over and enough was under way when they
+        came. Between them clients go on: `lines` are written down, however slow the machine is."""
         end = time.monotonic() + seconds
         deck = self.chance.sample(FAULTS, len(FAULTS))
-        while deck or time.monotonic() < end or self.lines() < lines:
-            time.sleep(self.chance.uniform(0.3, 1.4))
+        while deck or time.monotonic() < end or len(self.struck()) < STRUCK_MIN:
+            time.sleep(self.chance.uniform(0.0, 0.8))
+            self._go_on(lines)
             self.check_alive()
             self.fault(deck.pop() if deck else self.chance.choice(FAULTS))
+
+    def _go_on(self, lines: int) -> None:
+        enough = self.lines() + lines
+        wait_until(lambda: self.lines() >= enough, 120.0, "clients go on")
 
     def fault(self, what: str) -> None:
         workers = self._workers()

@@ -11,13 +11,13 @@ import pytest
 
 from holdfast.testing.linearizability import Operation, violation
 from tests.kills.harness import site, wait_until
-from tests.linearizability.chaos import FAULTS, Chaos
+from tests.linearizability.chaos import FAULTS, STRUCK_MIN, Chaos
 from tests.linearizability.models import MODELS
 from tests.linearizability.sabotage import SABOTAGES
 
-SECONDS = float(os.environ.get("HOLDFAST_LINEAR_SECONDS", "18"))
+SECONDS = float(os.environ.get("HOLDFAST_LINEAR_SECONDS", "0"))
 SEED = int(os.environ.get("HOLDFAST_LINEAR_SEED", "1"))
-LINES_MIN = 1600  # two for a call; a slow machine gets more time
+LINES_PER_FAULT = 100  # two for a call
 FLEET = "tests.linearizability.registers:fleet"
 pytestmark = pytest.mark.kill
 
@@ -36,7 +36,7 @@ def test_one_order_explains_what_every_client_was_told() -> None:
     with site("partitions=2", FLEET) as place:
         chaos = Chaos(place, SEED, clients=5)
         wait_until(lambda: chaos.lines() > 100, 60.0, "clients are served")
-        chaos.rage(SECONDS, LINES_MIN)
+        chaos.rage(SECONDS, LINES_PER_FAULT)
         chaos.calm()
         histories = chaos.histories()
         check_substance(chaos, histories)
@@ -49,7 +49,7 @@ def check_substance(chaos: Chaos, histories: dict[str, list[Operation]]) -> None
     operations = [operation for history in histories.values() for operation in history]
     completed = [o for o in operations if o.returned is not None]
     unknown = [o for o in operations if o.returned is None and o.kind != "state"]
-    struck = [o for o in completed if chaos.struck(o)]
+    struck = chaos.struck()
     kinds = {kind: sum(o.kind == kind for o in completed) for kind in ("ask", "send", "state")}
     receipts = sum(bool(o.after) for o in completed)
     print(
@@ -61,7 +61,7 @@ def check_substance(chaos: Chaos, histories: dict[str, list[Operation]]) -> None
     assert min(kinds.values()) >= 100
     assert receipts >= 50
     assert len(unknown) >= 10
-    assert len(struck) >= 15
+    assert len(struck) >= STRUCK_MIN
 
 
 @pytest.mark.planted("linearizability")
@@ -70,7 +70,7 @@ def test_a_broken_holdfast_is_noticed(name: str) -> None:
     with site("partitions=2", "tests.linearizability.sabotage:fleet") as place:
         place.environment["SABOTAGE"] = name
         chaos = Chaos(place, SEED, clients=3)
-        wait_until(lambda: chaos.lines() > 800, 60.0, "clients are served")
+        wait_until(lambda: chaos.lines() > 500, 60.0, "clients are served")
         chaos.calm()
         found = violations(chaos.histories())
         print(f"{name}: {len(found)} keys are wrong, the first one: {found[:1]}")

@@ -58,7 +58,7 @@ def agrees(history: list[Operation], model: Model, reads: Reads) -> bool:
 
 @pytest.mark.parametrize("reads", READS)
 @pytest.mark.parametrize(("model", "calls", "values"), WORLDS, ids=["register", "log"])
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_invented_histories(
     model: Model, calls: list[object], values: list[object], reads: Reads, data: st.DataObject
@@ -70,7 +70,7 @@ def test_invented_histories(
 @pytest.mark.parametrize(
     ("model", "calls"), [(Register(), REGISTER_CALLS), (Log(), LOG_CALLS)], ids=["register", "log"]
 )
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_right_histories_with_one_thing_wrong(
     model: Model, calls: list[object], reads: Reads, data: st.DataObject
@@ -134,7 +134,7 @@ def test_brute_force_meets_right_and_wrong_histories() -> None:
 @pytest.mark.parametrize(
     ("model", "calls"), [(Register(), REGISTER_CALLS), (Log(), LOG_CALLS)], ids=["register", "log"]
 )
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_what_a_right_server_does_is_accepted(
     model: Model, calls: list[object], reads: Reads, data: st.DataObject
@@ -259,7 +259,7 @@ def test_the_explanation_is_the_smallest_prefix_with_what_could_be() -> None:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(history=invented([0, 1, 2], REGISTER_CALLS))
 def test_the_prefix_is_the_smallest(history: list[Operation]) -> None:
     found = violation(history, Register())

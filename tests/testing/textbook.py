@@ -38,6 +38,11 @@ GOOD_ALWAYS: dict[str, list[Row]] = {
         ("ask", "c", ("get",), 6, 7, 2),
         ("ask", "c", ("get",), 8, 9, 1),
     ],
+    "a send goes before an answer that would fit at once": [
+        ("send", "a", ("set", 2), 0, 9, None),
+        ("ask", "b", ("set", 1), 0, 9, "ok"),
+        ("ask", "c", ("get",), 10, 11, 1),
+    ],
     "of two swaps from one value, one wins": [
         ("ask", "a", ("swap", 0, 1), 0, 9, True),
         ("ask", "b", ("swap", 0, 2), 0, 9, False),
