@@ -1,12 +1,12 @@
 """Goal: processes share one directory, and none loses, doubles, starves or blocks another."""
 
+import fcntl
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,13 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite import files, locks
 from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.engine.sqlite.locks import HolderLock
+from holdfast.engine.sqlite.locks import HolderLock, Turnstile
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Busy, InUse
 from holdfast.testing.conformance.workbench import (
     FLEET,
+    HANGS_SECONDS,
     Owner,
     append,
     inbox,
@@ -84,16 +85,39 @@ def check_all_there_once(engine: SqliteEngine, sent: dict[str, int]) -> None:
         assert mine == [f"{name}.{i}" for i in range(count + 1)], f"{name}: lost, doubled or moved"
 
 
-def test_two_producers_get_fair_shares(root: Path, engine: SqliteEngine) -> None:
-    sent = appenders(f"sqlite:{root}", ["one", "two"], 1_000_000, 2.0)
-    check_all_there_once(engine, sent)
-    total = sum(sent.values())
-    assert total > 50, "too slow to tell"
-    for name, count in sent.items():
-        assert 0.35 < count / total < 0.65, f"{name} got {count} of {total}"
-    order = [tag.partition(".")[0] for tag in inbox(engine)][10:-10]
-    turns = sum(one != other for one, other in pairwise(order))
-    assert turns > len(order) / 2, f"{turns} turns in {len(order)} appends: no queue at all"
+def test_who_waits_has_the_next_turn(root: Path) -> None:
+    """Who has just had one stands behind, however quick. Or the quicker of two has them all."""
+    one, two = (Turnstile(root / "p000", "append") for _ in range(2))
+    queue = os.open(root / "p000/append.queue", os.O_RDWR)
+    turns: list[str] = []
+
+    def is_queueing() -> bool:
+        try:
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        return False
+
+    def take() -> None:
+        two.acquire(HANGS_SECONDS)
+        turns.append("two")
+        two.release()
+
+    one.acquire(HANGS_SECONDS)
+    for _ in range(10):
+        waiting = threading.Thread(target=take, daemon=True)
+        waiting.start()
+        soon(is_queueing)
+        one.release()
+        one.acquire(HANGS_SECONDS)
+        turns.append("one")
+        assert turns == ["two", "one"]
+        turns.clear()
+        waiting.join()
+    os.close(queue)
+    for each in (one, two):
+        each.close()
 
 
 def test_segments_rotate_under_two_producers(root: Path, engine: SqliteEngine) -> None:
