@@ -80,6 +80,7 @@ def test_the_code_is_typed(tmp_path: Path) -> None:
         program = tmp_path / program_name(document)
         program.write_text(program_of(document.read_text("utf-8")), "utf-8")
     files = sorted(each.name for each in tmp_path.glob("*.py"))
+    # From outside the repository, so that a user's settings apply and not ours.
     cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "documents")]
     result = run(["-m", "mypy", "--strict", *cache, *files], tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Running, holdfast_here
+from tests.cli.commands import Running, holdfast, holdfast_here
 from tests.docs.documents import DOCUMENTS, ROOT, blocks_of, commands_of, name_of
 
 COMMANDS = [
@@ -107,7 +107,8 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
         for words in others:
             if words[0] == "state":
                 words = [*words, "--after", outputs["send"].strip()]
-            outputs[words[0]] = holdfast_here(*words, cwd=tmp_path).stdout
+            run = holdfast if words[0] == "replay" else holdfast_here  # it starts processes
+            outputs[words[0]] = run(*words, cwd=tmp_path).stdout
         assert fleet.stop() == 0
     looking = {"state", "history", "actions", "doctor"}
     assert set(outputs) == {"send", *looking, "query", "replay", "snapshot", "export"}

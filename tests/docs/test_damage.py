@@ -5,15 +5,12 @@ SQLite takes that for a write a crash has cut short and drops it, so only Holdfa
 state has folded an event that the inbox no longer has.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast import Agent, Context, DamagedData, Event, Fleet, on
-
-HOLDFAST = Path(sys.executable).with_name("holdfast")
+from tests.cli.commands import holdfast_here
 
 
 class Battery(Event):
@@ -64,8 +61,6 @@ def test_history_does_not_leave_it_out(damaged: Path) -> None:
 
 def test_the_salvage_listing_is_printed(damaged: Path) -> None:
     before = {file: file.read_bytes() for file in damaged.rglob("*") if file.suffix == ".seg"}
-    command = [str(HOLDFAST), "doctor", "--salvage", "--data", str(damaged)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "Traceback" not in result.stderr
-    assert result.stdout
+    words = ("doctor", "--salvage", "--data", damaged)
+    assert holdfast_here(*words, cwd=damaged, code=None).stdout
     assert {file: file.read_bytes() for file in before} == before

@@ -1,4 +1,6 @@
-"""Goal: the program on the front page is the one in examples/, runs as written and is typed.
+"""Goal: the program on the front page is the one in examples/, runs as written.
+
+That it is typed, as part of the README, test_code.py says.
 
 It is the public API as a contract: whoever changes a character of it changes the contract.
 """
@@ -39,16 +41,6 @@ def test_it_is_the_program_of_the_readme() -> None:
 def test_it_runs(tmp_path: Path, options: list[str]) -> None:
     command = [sys.executable, *options, str(EXAMPLE)]
     result = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
-def test_it_is_typed(tmp_path: Path) -> None:
-    # From outside the repository, so that a user's settings apply and not ours.
-    (tmp_path / "drones.py").write_text(program())
-    command = [sys.executable, "-m", "mypy", "--strict", "drones.py"]
-    result = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr

@@ -9,12 +9,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import SCRIPT, Running, environment
+from tests.cli.commands import Running, holdfast, holdfast_here
 from tests.docs.documents import ROOT, blocks_of
 
 
@@ -50,6 +51,13 @@ def test_a_line_that_is_not_there_is_found() -> None:
     assert missing(["b", "a"], "a\nb") == "a"
 
 
+@contextmanager
+def run_until_stopped(*words: str, cwd: Path) -> Iterator[None]:
+    with Running(*words, cwd=cwd) as fleet:
+        yield
+        assert fleet.stop() == 0, fleet.errors.read_text()
+
+
 @pytest.mark.kill
 def test_the_incident(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "incident", tmp_path, dirs_exist_ok=True)
@@ -60,21 +68,15 @@ def test_the_incident(tmp_path: Path) -> None:
             done.append(words[0])
             if words[0] == "run":
                 fleets.close()  # the new code takes the place of the old
-                fleet = fleets.enter_context(Running(*words[1:], cwd=tmp_path))
-                fleets.callback(fleet.stop)
+                fleets.enter_context(run_until_stopped(*words[1:], cwd=tmp_path))
                 continue
-            start = [str(SCRIPT)] if program == "holdfast" else [sys.executable]
-            result = subprocess.run(
-                [*start, *words],
-                cwd=tmp_path,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
-            assert missing(shown, result.stdout) is None, f"{command}\n{result.stdout}"
+            if program == "holdfast":
+                run = holdfast if words[0] == "replay" else holdfast_here  # it starts processes
+                printed = run(*words, cwd=tmp_path).stdout
+            else:
+                started = [sys.executable, *words]
+                printed = subprocess.check_output(started, cwd=tmp_path, text=True)
+            assert missing(shown, printed) is None, f"{command}\n{printed}"
     assert done[0] == done[-1] == "run"
     assert {"actions", "history", "replay", "compensate", "fork", "snapshot"} <= set(done)
     assert "<svg" in (tmp_path / "report.html").read_text("utf-8")

@@ -1,6 +1,5 @@
 """Goal: processes share one directory, and none loses, doubles, starves or blocks another."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -15,13 +14,12 @@ from holdfast.engine.port import Limits
 from holdfast.engine.sqlite import files, locks
 from holdfast.engine.sqlite import state as state_module
 from holdfast.engine.sqlite.engine import SqliteEngine
-from holdfast.engine.sqlite.locks import HolderLock, Turnstile
+from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.urls import open_engine
 from holdfast.errors import Busy, InUse
 from holdfast.testing.conformance.workbench import (
     FLEET,
-    HANGS_SECONDS,
     Owner,
     append,
     inbox,
@@ -49,12 +47,12 @@ def engine(root: Path) -> Iterator[SqliteEngine]:
     made.close()
 
 
-def appenders(url: str, names: list[str], count: int, seconds: float) -> dict[str, int]:
+def appenders(url: str, names: list[str], count: int) -> dict[str, int]:
     """Producers that begin together; how many events each has appended."""
     script = str(Path(__file__).with_name("appender.py"))
     processes = {
         name: subprocess.Popen(
-            [sys.executable, script, url, name, str(count), str(seconds)],
+            [sys.executable, script, url, name, str(count)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=ENVIRONMENT,
@@ -85,43 +83,23 @@ def check_all_there_once(engine: SqliteEngine, sent: dict[str, int]) -> None:
         assert mine == [f"{name}.{i}" for i in range(count + 1)], f"{name}: lost, doubled or moved"
 
 
-def test_who_waits_has_the_next_turn(root: Path) -> None:
-    """Who has just had one stands behind, however quick. Or the quicker of two has them all."""
-    one, two = (Turnstile(root / "p000", "append") for _ in range(2))
-    queue = os.open(root / "p000/append.queue", os.O_RDWR)
-    turns: list[str] = []
-
-    def is_queueing() -> bool:
-        try:
-            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(queue, fcntl.LOCK_UN)
-        return False
-
-    def take() -> None:
-        two.acquire(HANGS_SECONDS)
-        turns.append("two")
-        two.release()
-
-    one.acquire(HANGS_SECONDS)
-    for _ in range(10):
-        waiting = threading.Thread(target=take, daemon=True)
-        waiting.start()
-        soon(is_queueing)
-        one.release()
-        one.acquire(HANGS_SECONDS)
-        turns.append("one")
-        assert turns == ["two", "one"]
-        turns.clear()
-        waiting.join()
-    os.close(queue)
-    for each in (one, two):
-        each.close()
+def test_who_waits_to_append_comes_next(root: Path, engine: SqliteEngine) -> None:
+    """And not whoever has just appended, however quick it is."""
+    quick, patient = engine._inbox(0)._turnstile, SqliteEngine(root)
+    (queue,) = root.rglob("append.queue")
+    quick.acquire(1.0)
+    waiting = threading.Thread(target=append, args=(patient, parcel(["waited"])))
+    waiting.start()
+    soon(lambda: locks._holder_of(queue) is not None)
+    quick.release()
+    append(engine, parcel(["again"]))
+    waiting.join()
+    assert inbox(engine) == ["waited", "again"]
+    patient.close()
 
 
 def test_segments_rotate_under_two_producers(root: Path, engine: SqliteEngine) -> None:
-    sent = appenders(f"sqlite:{root}?segment_bytes=100000", ["one", "two"], 60, 250.0)
+    sent = appenders(f"sqlite:{root}?segment_bytes=100000", ["one", "two"], 60)
     assert sent == {"one": 60, "two": 60}
     names = list_segments(root / "p000/inbox")
     assert len(names) > 10, "too few segments to have rotated under both"
@@ -325,7 +303,7 @@ def test_an_append_wakes_the_owner_in_another_process(root: Path, engine: Sqlite
 
     thread = threading.Thread(target=wait)
     thread.start()
-    appenders(f"sqlite:{root}", ["one"], 1, 200.0)
+    appenders(f"sqlite:{root}", ["one"], 1)
     thread.join()
     assert waited[0] < 190
     soon(lambda: len(inbox(engine)) == 2)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast.gateway import past
 from holdfast.gateway.settings import Settings
+from holdfast.view.sql import queries
+from holdfast.view.sql.limits import Limits
 from tests.gateway.hanging import HANGS, Clocks
 from tests.gateway.served import Served, refused, served
 from tests.gateway.yard import Cart, Moved
@@ -48,13 +51,17 @@ def test_what_cannot_be_asked_is_told(yard: Served, body: object, status: int, p
     refused(yard.client.post("/query", body), status, part)
 
 
-def test_a_query_that_never_ends_is_ended_and_the_fleet_goes_on(yard: Served) -> None:
+def test_a_query_that_never_ends_is_ended_and_the_fleet_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
-    heard = yard.client.post("/query", {"sql": endless})
-    assert heard.status in (422, 504), heard
-    sent = {"agent": "Cart", "key": "after", "type": "Moved", "data": {"x": 1.0, "y": 1.0}}
-    assert yard.client.events(sent).status == 200
-    assert yard.client.post("/query", {"sql": "SELECT 1"}).json()["rows"] == [[1]]
+    monkeypatch.setattr(queries, "Limits", partial(Limits, seconds=2.0))
+    with served(tmp_path) as yard:
+        heard = yard.client.post("/query", {"sql": endless})
+        assert heard.status in (422, 504), heard
+        sent = {"agent": "Cart", "key": "after", "type": "Moved", "data": {"x": 1.0, "y": 1.0}}
+        assert yard.client.events(sent).status == 200
+        assert yard.client.post("/query", {"sql": "SELECT 1"}).json()["rows"] == [[1]]
 
 
 def test_the_past_can_be_asked_where_the_gateway_has_the_code(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def under_load(live: UntypedLive) -> Iterator[None]:
 def test_the_picture_names_the_handler(tmp_path: Path) -> None:
     with running(tmp_path, "--snapshots", "none") as (_, live), under_load(live):
         until(lambda: b'process="worker-1"' in live.metrics(), "both workers tell of themselves")
-        words = ["profile", "--data", "data", "--seconds", 2]
+        words = ["profile", "--data", "data", "--seconds", 1]
         done = holdfast(*words, "--worker", 1, cwd=tmp_path)
         assert done.stdout.startswith("flame.svg: process ")
         picture = (tmp_path / "flame.svg").read_text("utf-8")
