@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 NEEDED_BYTES = 6 * 1024**3  # a run of all tests holds less than half of it at any moment
 PREFIX = "holdfast-tests-"
+KEPT_SECONDS = 3 * 3600.0
 
 
 def choose() -> Path | None:
@@ -23,8 +25,9 @@ def choose() -> Path | None:
         return None
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
         return None
-    for left in MEMORY.glob(f"{PREFIX}*"):  # of runs that were killed, or that failed
-        if not Path(f"/proc/{left.name.removeprefix(PREFIX)}").exists():
+    for left in MEMORY.glob(f"{PREFIX}*"):  # of runs that failed: somebody may want to look
+        ended = not Path(f"/proc/{left.name.removeprefix(PREFIX)}").exists()
+        if ended and left.stat().st_mtime < time.time() - KEPT_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
     folder = MEMORY / f"{PREFIX}{os.getpid()}"
     folder.mkdir()
