@@ -129,6 +129,7 @@ def test_compaction_changes_nothing_that_can_be_seen(
     monkeypatch.setattr(deltas_module, "DELTAS_MAX", 4)
     chance = random.Random(seed)
     owner, keeper, reader = Owner.of(engine), Keeper(), SqliteEngine(root)
+    more = [reader]
     for version in range(1, 50):
         keys = chance.sample(KEYS[:40], chance.randrange(1, 20))
         forms = {key: chance.choice(["block", "block", "row", "gone"]) for key in keys}
@@ -150,10 +151,13 @@ def test_compaction_changes_nothing_that_can_be_seen(
                 assert view.record("Drone", key) == keeper.records.get(key)
         if version % 15 == 0:  # another owner, who inherits deltas
             engine = SqliteEngine(root)
+            more.append(engine)
             owner = Owner.of(engine)
         assert states_in(engine.load(owner.claim)) == right
     assert count(engine, "delta") <= 5
     assert count(engine, "blocks") > 0
+    for each in more:
+        each.close()
 
 
 def test_new_partitions_get_the_blocks_of_their_slots(engine: SqliteEngine) -> None:

@@ -128,8 +128,11 @@ def test_an_urgent_event_that_is_lost_is_missed(engine: SqliteEngine, clock: Han
     connection = open_existing(path)
     connection.execute("DELETE FROM frames WHERE first = ?", (LANE,))
     connection.close()
-    with pytest.raises(DamagedData, match="are missing"):
-        Owner.of(opened(engine.root, clock))
+    with (
+        closing(opened(engine.root, clock)) as again,
+        pytest.raises(DamagedData, match="are missing"),
+    ):
+        Owner.of(again)
 
 
 @pytest.mark.parametrize("lost", [1, 2], ids=["between others", "the last"])
@@ -142,21 +145,22 @@ def test_a_reader_misses_an_urgent_event_that_is_lost(
     connection = open_existing(engine.root / "p000/inbox" / names(engine)[-1])
     connection.execute("DELETE FROM frames WHERE first = ?", (LANE + lost,))
     connection.close()
-    with pytest.raises(DamagedData):
-        opened(engine.root, clock).read(0, LANE + lost - 1, 10)
+    with closing(opened(engine.root, clock)) as again, pytest.raises(DamagedData):
+        again.read(0, LANE + lost - 1, 10)
 
 
 def test_a_wal_that_ends_before_an_urgent_event_is_missed(tmp_path: Path) -> None:
     root, torn = tmp_path / "own", tmp_path / "torn"
     SqliteEngine.create(root, FLEET, 1)
-    engine = SqliteEngine(root)
-    append(engine, parcel(["a"]))
-    wal = root / "p000/inbox" / f"{names(engine)[-1]}-wal"
-    before = wal.read_bytes()
-    append(engine, urgent("u"))
-    shutil.copytree(root, torn)
+    with closing(SqliteEngine(root)) as engine:
+        append(engine, parcel(["a"]))
+        wal = root / "p000/inbox" / f"{names(engine)[-1]}-wal"
+        before = wal.read_bytes()
+        append(engine, urgent("u"))
+        shutil.copytree(root, torn)
     (torn / wal.relative_to(root)).write_bytes(before)
     for shared in torn.rglob("*-shm"):
         shared.unlink()
-    with pytest.raises(DamagedData, match="2 was acknowledged"):
-        SqliteEngine(torn).view(0).inbox_next()
+    missed = pytest.raises(DamagedData, match="2 was acknowledged")
+    with closing(SqliteEngine(torn)) as engine, missed:
+        engine.view(0).inbox_next()

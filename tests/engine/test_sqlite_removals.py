@@ -45,7 +45,9 @@ class Meanwhile:
     def happens(self, act: Act) -> None:
         self._acts.append(act)
 
-    def _opening(self, path: str, flags: int) -> apsw.Connection:
+    def _opening(
+        self, path: str, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    ) -> apsw.Connection:
         self._reach("listed", path)
         connection = self._open(path, flags=flags)
         self._reach("opened", path)

@@ -227,6 +227,7 @@ def test_compaction_changes_nothing_that_can_be_seen(
     chance = random.Random(20)
     owner = Owner.of(engine)
     reader = SqliteEngine(root)
+    more = [reader]
     right: dict[str, Record] = {}
     compactions = deltas = 0
     for version in range(1, 60):
@@ -249,11 +250,12 @@ def test_compaction_changes_nothing_that_can_be_seen(
                 assert view.record("Drone", f"d-{number:02}") == right.get(f"d-{number:02}")
         if version % 20 == 0:  # another owner, who inherits deltas
             engine = SqliteEngine(root)
+            more.append(engine)
             owner = Owner.of(engine)
             assert states_in(engine.load(owner.claim)) == sorted(right.values())
     assert compactions > 8, "too few compactions to have tested anything"
-    reader.close()
-    engine.close()
+    for each in more:
+        each.close()
 
 
 def test_a_compaction_that_fails_does_not_fail_the_commit(

@@ -19,9 +19,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 
+import obstore
 import pytest
+import uvloop
+from obstore.store import MemoryStore
 
 MARK = "GUARDED_BY"  # no name that tests leave out, as all that begin with HOLDFAST_
 PATIENCE_SECONDS = 10.0
@@ -105,13 +109,21 @@ def _address(target: str) -> str:
 
 def _files() -> Kind:
     folder = tempfile.gettempdir()
-    names = (name for name in os.listdir(folder) if not name.startswith(("pytest-of-", "gw")))
+    names = (name for name in os.listdir(folder) if not name.startswith("pytest-of-"))
     return {name: f"temporary file {name}" for name in names}
+
+
+def _what_libraries_keep() -> None:
+    """They make it once per process, at their first use, and never give it back."""
+    resource_tracker.ensure_running()
+    uvloop.new_event_loop().close()  # a pipe that all loops use for signals
+    obstore.put(MemoryStore(), "x", b"")  # threads of its own, that wait for sockets
 
 
 class Guard:
     def __init__(self) -> None:
         os.environ[MARK] = str(os.getpid())
+        _what_libraries_keep()
         self._foreign: dict[int, bool] = {}
         self._known: set[object] = set()
         self._wide: dict[object, set[object]] = {}  # by fixture: what it made

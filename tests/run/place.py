@@ -21,7 +21,9 @@ KEPT_SECONDS = 3 * 3600.0
 
 def choose() -> Path | None:
     """Point TMPDIR, of this process and of all it starts, into memory; the folder if it is new."""
-    if "TMPDIR" in os.environ:  # also in the workers of a run, which have it from their parent
+    if "TMPDIR" in os.environ:
+        if worker := os.environ.get("PYTEST_XDIST_WORKER"):  # it is our parent's; ours is below it
+            _point_to(Path(os.environ["TMPDIR"]) / worker)
         return None
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < NEEDED_BYTES:
         return None
@@ -30,7 +32,11 @@ def choose() -> Path | None:
         if ended and left.stat().st_mtime < time.time() - KEPT_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
     folder = MEMORY / f"{PREFIX}{os.getpid()}"
-    folder.mkdir()
+    _point_to(folder)
+    return folder
+
+
+def _point_to(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None  # it may have been asked before
-    return folder

@@ -73,6 +73,7 @@ class World:
         self._folder = folder / "world"
         self._limits = limits or Limits(disk_reserve_bytes=1)
         self._partitions = partitions
+        self._engines: list[Engine] = []  # of all processes that there have been
         if engine == "memory":
             self.engine: Engine = MemoryEngine(fleet.name, partitions, self._limits, self.clock)
         else:
@@ -81,7 +82,8 @@ class World:
         self._start(fleet)
 
     def _open_sqlite(self) -> Engine:
-        return SqliteEngine(self._folder, self._limits, self.clock, self._reach)
+        self._engines.append(SqliteEngine(self._folder, self._limits, self.clock, self._reach))
+        return self._engines[-1]
 
     def _reach(self, point: str) -> None:
         """A fault point of the engine: raise what the test has laid there, once."""
@@ -112,6 +114,11 @@ class World:
         self.engine = self._open_sqlite()
         self._start(fleet or self.fleet)
 
+    def close(self) -> None:
+        self.live.close()
+        for engine in self._engines:
+            engine.close()
+
     @property
     def elapsed(self) -> float:
         return self.clock.wall - 1_000_000.0
@@ -129,4 +136,4 @@ def opened(
     try:
         yield world
     finally:
-        world.live.close()
+        world.close()

@@ -146,9 +146,10 @@ def test_an_event_whose_commit_cannot_be_made_counts_as_one_that_kills(
     SqliteEngine.create(tmp_path / "data", "odd", 1)
     with fleet.connect(f"sqlite:{tmp_path / 'data'}") as live:
         live.send_many([(Bot, key, Tick()) for key in ("a", "bad", "b")])
-        deaths = 0
+        deaths, engines = 0, []
         while live.positions()[0].lag:
-            worker = Worker(fleet, SqliteEngine(tmp_path / "data"), [0])
+            engines.append(SqliteEngine(tmp_path / "data"))
+            worker = Worker(fleet, engines[-1], [0])
             try:
                 while worker.tick():
                     pass
@@ -158,3 +159,5 @@ def test_an_event_whose_commit_cannot_be_made_counts_as_one_that_kills(
         assert deaths > 0
         assert [(key, state.ticks) for key, state in live.states(Bot)] == [("a", 1), ("b", 1)]
         assert [letter.key for letter in live.dead_letters()] == ["bad"]
+        for engine in engines:
+            engine.close()

@@ -6,7 +6,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from typing import Protocol
 
 import uvicorn
@@ -66,6 +65,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._gateway = gateway
         self._beside = beside
+        self.ended = threading.Event()
 
     def stop(self) -> None:
         """Also before it runs, and from a signal handler."""
@@ -81,6 +81,7 @@ class Server(uvicorn.Server):
         if self._beside is not None:
             await self._beside.stop()
         await super().shutdown(sockets)
+        self.ended.set()
 
 
 def make_server(live: UntypedLive, settings: Settings, tracer: Tracer | None = None) -> Server:
@@ -100,13 +101,14 @@ def make_server(live: UntypedLive, settings: Settings, tracer: Tracer | None = N
         timeout_graceful_shutdown=FINISH_SECONDS,
     )
     config.load()
+    server = Server(config, gateway, _beside(live, settings, gateway))
     if settings.certificate is not None and settings.key is not None:
         config.ssl = tls_context(settings.certificate, settings.key, settings.client_ca)
-        renewing = (config.ssl, settings.certificate, settings.key)
+        renewing = (server.ended, config.ssl, settings.certificate, settings.key)
         threading.Thread(target=_renew, args=renewing, name="holdfast-tls", daemon=True).start()
     # Its lines are about connections that ended in the middle: everyday, and nobody's bug.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    return Server(config, gateway, _beside(live, settings, gateway))
+    return server
 
 
 def _beside(live: UntypedLive, settings: Settings, gateway: Gateway) -> Beside | None:
@@ -135,11 +137,10 @@ def tls_context(certificate: str, key: str, client_ca: str | None) -> ssl.SSLCon
     return context
 
 
-def _renew(context: ssl.SSLContext, certificate: str, key: str) -> None:
+def _renew(ended: threading.Event, context: ssl.SSLContext, certificate: str, key: str) -> None:
     """A certificate that was replaced on disk is used for the connections that come after."""
     seen = _stamps(certificate, key)
-    while True:
-        time.sleep(CERTIFICATE_SECONDS)
+    while not ended.wait(CERTIFICATE_SECONDS):
         now = _stamps(certificate, key)
         if now != seen:
             try:

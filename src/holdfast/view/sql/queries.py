@@ -206,6 +206,8 @@ class Queries:
 
     def close(self) -> None:
         self._jailer.close()
+        self._picture = Picture(self._engine)  # tables that were shared go with the old one
+        self._logs.clear()
 
     def __enter__(self) -> Queries:
         return self
