@@ -43,7 +43,7 @@ def numbers_of(live: Live, key: str) -> dict[str, list[int]]:
 
 def test_two_producers_on_one_inbox_get_fair_shares() -> None:
     """Where the machine lets them: who gets no processor cannot stand in a queue."""
-    found = []
+    found: list[float] = []
     while len(found) < ATTEMPTS and max(found, default=0.0) <= 0.35:
         found.append(smaller_share())
     print("smaller shares " + ", ".join(f"{share:.2f}" for share in found))
