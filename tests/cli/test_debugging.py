@@ -268,6 +268,33 @@ def test_timers_messages_and_redriven_letters_fold_to_what_was_committed(
         engine.close()
 
 
+def test_a_timer_that_something_urgent_overtook_skips_as_it_did(tmp_path: Path) -> None:
+    """The command came last and is folded first: so the timer in front of the event that waits
+    fires late, and yet skips no more periods than up to that event."""
+    url = f"sqlite:{tmp_path}/data"
+    with FLEET.open(url) as live:
+        live.send(Clock, "c-1", Start())
+        live.settle()
+    with FLEET.connect(url) as live:
+        time.sleep(0.05)
+        live.send(Clock, "c-1", Ping(number=1))
+        time.sleep(0.05)
+        live.send(Clock, "c-1", Stop())
+        live.resume(Clock, "c-1")
+    with FLEET.open(url) as live:
+        live.settle()
+    engine = open_engine(url, FLEET.name)
+    try:
+        rerun = Rerun(FLEET, engine, "Clock", "c-1")
+        for number in range(1, len(rerun.entries) + 1):
+            assert rerun.fold(number) is not None, number
+        assert rerun.record is not None
+        assert rerun.committed is not None
+        assert rerun.record.state == rerun.committed.state
+    finally:
+        engine.close()
+
+
 def test_the_numbers_are_those_of_the_history_after_a_rescaling(
     place: Path, tmp_path: Path
 ) -> None:

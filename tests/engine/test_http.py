@@ -29,6 +29,7 @@ from holdfast.stepping.rows import raw_payload
 from tests.cli.commands import holdfast_here
 from tests.gateway.served import Client, Heard, Served, gateway_on, refused, served
 from tests.gateway.yard import Ask, Beep, Break, Cart, Counted, Moved, Told, fleet
+from tests.servers.ports import free_ports
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,8 @@ def test_tokens_of_a_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_gateway_that_dies_under_a_handle_loses_and_doubles_nothing(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'data'}"
     with fleet.open(url, partitions=2) as beside:
-        with gateway_on(url) as port:
+        (port,) = free_ports(1)
+        with gateway_on(url, Settings(), port):
             live = fleet.connect(f"http://127.0.0.1:{port}")
         done = threading.Event()
 

@@ -28,6 +28,7 @@ from holdfast.testing.conformance.workbench import HandClock, append, parcel
 from tests.engine.test_sqlite_retention import DAY, Fleet
 
 Act = Callable[[], None]
+CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE  # where nothing else is said
 MOMENTS = ["listed", "opened", "read"]
 
 
@@ -45,9 +46,7 @@ class Meanwhile:
     def happens(self, act: Act) -> None:
         self._acts.append(act)
 
-    def _opening(
-        self, path: str, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    ) -> apsw.Connection:
+    def _opening(self, path: str, flags: int = CREATE) -> apsw.Connection:
         self._reach("listed", path)
         connection = self._open(path, flags=flags)
         self._reach("opened", path)
@@ -173,9 +172,7 @@ def test_salvage_beside_a_fleet_that_runs_finds_no_damage(
     aged: Fleet, rotated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look = salvaging._open
-    acts: list[Callable[[], object]] = [aged.engine.maintain]
-    if rotated:
-        acts.append(lambda: all_gone(aged))
+    acts: list[Act] = [aged.engine.maintain, lambda: all_gone(aged)][: 1 + rotated]
 
     def opening(path: Path, place: Path) -> apsw.Connection:
         if acts and path.suffix == ".seg":

@@ -9,6 +9,7 @@ Reads only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import NamedTuple, cast
 
 from holdfast.engine.port import Engine
@@ -129,23 +130,23 @@ class Rerun:
             commit = self.bench.repeat(Firing(*place, rang.event, None))
             return commit if commit.journalled is not None else None
         timer = self.bench.timers(self.agent, self.key).get(rang.name)
-        if timer is not None and timer.period and self._in_front(rang, later):
+        stamp = self._stamp_at(rang)
+        if timer is not None and timer.period and self._in_front(rang, stamp, later):
             # Before a waiting input it fires when it was due, and skips what passed until then.
-            stamp = self._stamp_at(rang)
             empty = Inputs(self.bench.position, stamp, "external", [], None, [], [])
             commit = self.bench.step([empty], alone=True)
         else:
             commit = self.bench.step([], rang.now, alone=True)
         return commit if commit.journalled is not None else None
 
-    def _in_front(self, rang: Rang, later: list[Entry]) -> bool:
-        again = any(
-            isinstance(each, Rang)
-            and (each.name, each.partition, each.position)
-            == (rang.name, rang.partition, rang.position)
-            for each in later
+    def _in_front(self, rang: Rang, stamp: float, later: list[Entry]) -> bool:
+        """Of an input of this stamp, by when it fired and by what it skipped. What is urgent and
+        came later may have been folded before it, and time does not go back behind that."""
+        following = (
+            each.due for each in later if isinstance(each, Rang) and each.name == rang.name
         )
-        return rang.now == rang.due and not again
+        at_once = rang.now == max(rang.due, self.bench.stepper.head.now)
+        return at_once and rang.due <= stamp < next(following, inf)
 
     def _stamp_at(self, rang: Rang) -> float:
         """Of the input that it came before."""

@@ -53,6 +53,10 @@ class Producer:
             found.append(next(self.call))
         return found
 
+    def cancel(self) -> None:
+        self.call.cancel()
+        self._queue.put(None)  # or the thread that asks for messages would wait for ever
+
     def end(self) -> list[pb.Acknowledgement]:
         self._queue.put(None)
         return list(self.call)
@@ -86,7 +90,7 @@ def test_a_stream_is_resumed_by_sending_again(yard: Dialled) -> None:
     for number in range(1, 11):
         first.send(number, counted("again", number, "again"))
     first.until(10)
-    first.call.cancel()
+    first.cancel()
     second = Producer(yard.stub)
     for number in range(5, 16):
         second.send(number, counted("again", number, "again"))

@@ -239,6 +239,9 @@ def test_refusals(tmp_path: Path) -> None:
 def test_not_across_a_rescaling(tmp_path: Path) -> None:
     story = Story(tmp_path, 2)
     rescale(fleet, f"sqlite:{story.data}", 2)
+    with fleet.open(f"sqlite:{story.data}") as live:  # the archive hears of it with what comes next
+        live.send(Truck, KEYS[0], Load(tokens=1))
+        live.settle()
     story.ship()
     with pytest.raises(UsageError, match="other partitions between the snapshot and that point"):
         restored(story, tmp_path, Point(time.time()))
