@@ -151,8 +151,8 @@ class Chaos:
         for name, process in self.clients.items():
             assert process.wait(60.0) == 0, self.place.log(name)
         keys = list(self.histories())
-        recorder = Recorder(self.place.folder / "last.history")
-        with fleet.connect(self.place.url) as live:
+        last = Recorder(self.place.folder / "last.history")
+        with closing(last) as recorder, fleet.connect(self.place.url) as live:
             for number, key in enumerate(keys):
                 begun = recorder.begin(
                     name=f"last.{number}", client="last", key=key, kind="ask", call=["Look"]

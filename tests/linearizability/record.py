@@ -61,6 +61,9 @@ class Recorder:
     def end(self, begun: Begun, **fields: Any) -> None:
         self._write("ended", Ended(begun.name, begun.key, time.monotonic_ns(), **fields))
 
+    def close(self) -> None:
+        os.close(self._file)
+
     def _write(self, what: str, line: Begun | Ended) -> None:
         os.write(self._file, (json.dumps([what, *line]) + "\n").encode())
 

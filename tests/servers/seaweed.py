@@ -106,7 +106,8 @@ class Seaweed:
         raise AssertionError(f"the S3 server does not start:\n{tail}")
 
     def make_bucket(self) -> None:
-        command = [_program(), "shell", f"-master=127.0.0.1:{self._ports[0]}.{self._ports[1]}"]
+        master = f"127.0.0.1:{self._ports[0]}.{self._ports[1]}"
+        command = [_program(), "-logtostderr=true", "shell", f"-master={master}"]
         wish = f"s3.bucket.create -name {BUCKET}\n".encode()
         done = subprocess.run(command, input=wish, capture_output=True, check=True, timeout=60)
         assert b"created bucket" in done.stdout + done.stderr, done
