@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.testing.linearizability import Operation
