@@ -17,6 +17,7 @@ from holdfast.view.sql.limits import Limits
 from tests.gateway.hanging import HANGS, Clocks
 from tests.gateway.served import Served, refused, served
 from tests.gateway.yard import Cart, Moved
+from tests.run.speed import patient
 
 YARD = str(Path(__file__).with_name("yard.py"))
 
@@ -55,7 +56,7 @@ def test_a_query_that_never_ends_is_ended_and_the_fleet_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
-    monkeypatch.setattr(queries, "Limits", partial(Limits, seconds=2.0))
+    monkeypatch.setattr(queries, "Limits", partial(Limits, seconds=patient(2.0)))
     with served(tmp_path) as yard:
         heard = yard.client.post("/query", {"sql": endless})
         assert heard.status in (422, 504), heard

@@ -21,6 +21,7 @@ from holdfast.runtime.loading import load_fleet
 from tests.cli.fleets import CARTS_1
 from tests.kafka.drones import Drone, Note, fleet
 from tests.kafka.test_refusals import alter, made, told
+from tests.run.speed import patient
 
 CARTS_WITH_A_ZONE = CARTS_1.replace("metres: int = 0", 'metres: int = 0\n    zone: str = "yard"')
 
@@ -154,7 +155,7 @@ def _claimed(fleet: Fleet, url: str) -> None:
 
 
 def _wait(look: Callable[[], bool], meanwhile: Callable[[], None]) -> None:
-    deadline = time.monotonic() + 15.0
+    deadline = time.monotonic() + patient(15.0)
     while not look() and time.monotonic() < deadline:
         meanwhile()
         time.sleep(0.05)

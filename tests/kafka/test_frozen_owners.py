@@ -15,6 +15,7 @@ import pytest
 from holdfast import Live
 from tests.kafka.drones import FILE, Drone, Note, fleet
 from tests.kills.harness import children, process_state, wait_until
+from tests.run.speed import patient
 
 WORKER = "holdfast.runtime.process"
 
@@ -44,8 +45,8 @@ def test_files_from_before_are_read_on(kafka: str, tmp_path: Path) -> None:
             os.kill(supervisor.pid, signal.SIGSTOP)  # it would end a worker that is silent
             os.kill(worker, signal.SIGSTOP)
             wait_until(lambda: process_state(worker) == "T", 10.0, "it stands still")
-            assert seconds_to_read(live) < 2.0
-            assert seconds_to_read(live) < 1.0
+            assert seconds_to_read(live) < patient(2.0)
+            assert seconds_to_read(live) < patient(1.0)
     finally:
         for pid in (*children(supervisor.pid, WORKER), supervisor.pid):
             os.kill(pid, signal.SIGKILL)

@@ -31,10 +31,12 @@ from holdfast.errors import AccessDenied, HoldfastError, Unreachable, UsageError
 from tests.cli.commands import holdfast_here, refused
 from tests.kafka.drones import FILE, Battery, Drone, fleet
 from tests.kills.harness import wait_until
+from tests.run.speed import patient
 from tests.servers.kafka_secure import SecureKafkaCluster
 from tests.servers.ports import free_ports
 
-SECONDS_MAX = 9.0  # five for brokers that take no connection, and the start of a process
+# Five for brokers that take no connection, and the start of a process.
+SECONDS_MAX = patient(9.0)
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +297,7 @@ def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> No
     )
     stranger.subscribe([f"{prefix}.owners"])
     try:
-        deadline = time.monotonic() + 30.0
+        deadline = time.monotonic() + patient(30.0)
         while not stranger.assignment() and time.monotonic() < deadline:
             stranger.poll(0.1)
         parts = ("has a member that is no worker of this fleet (stranger on", "another prefix")

@@ -20,10 +20,11 @@ from tests.kafka.drones import Drone, Note, fleet
 from tests.kafka.ledger import Claim, Reader
 from tests.kafka.test_unchanged import holdfast
 from tests.kills.harness import key_in, wait_until
+from tests.run.speed import patient
 
 PARTITIONS = 4
 KEYS = [key_in(number, PARTITIONS) for number in range(PARTITIONS)]
-MOVE_SECONDS = 30.0
+MOVE_SECONDS = patient(30.0)
 Record = Callable[[str, object], None]
 
 

@@ -18,12 +18,13 @@ from tests.kafka.chaos import compared, wait_for_events
 from tests.kafka.ledger import Claim, Commit
 from tests.kafka.place import PARTITIONS, Machine, Place, place
 from tests.kills.harness import process_state, wait_until
+from tests.run.speed import patient
 
 SEED = 31
 PATIENCE_SECONDS = 90.0
 LOOK_SECONDS = 0.5  # each look reads all topics from their beginning
 # Its session (2 s), the start of Python and of two workers, and claims, on a busy machine.
-REPLACED_SECONDS = 30.0
+REPLACED_SECONDS = patient(30.0)
 # It begins a transaction that is none any more; it ends one that its successor has ended. The last
 # one may hear first that its partitions are others', and then it goes on with those it gets.
 POINTS = ("before", "inside", "after")

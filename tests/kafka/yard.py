@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast import Action, Agent, CallFailed, Context, Event, Fleet, Live, on
 from holdfast.runtime.reading import HistoryEntry
+from tests.run.speed import patient
 
 
 class Load(Event):
@@ -124,7 +125,7 @@ def work(live: Live) -> None:
     live.settle(timeout=60.0)
     (first,) = (a for a in live.actions() if a.key == "t-6" and a.action == Moved(7))
     live.compensate(first.id, "wrong truck", timeout=30.0)
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + patient(30.0)
     while not live.state(Truck, "t-1").rang:
         assert time.monotonic() < deadline, "its timer has not rung"
         time.sleep(0.01)

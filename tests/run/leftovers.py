@@ -27,8 +27,10 @@ import pytest
 import uvloop
 from obstore.store import MemoryStore
 
+from tests.run.speed import patient
+
 MARK = "GUARDED_BY"  # no name that tests leave out, as all that begin with HOLDFAST_
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = patient(10.0)
 SHORT = ("function",)  # the scopes of fixtures that end with their test
 NARROW = ("class", "module", "package")
 

@@ -18,9 +18,10 @@ from holdfast.engine.stamping import Instant
 from holdfast.model.fleet import FleetModel
 from holdfast.runtime.live import Live
 from holdfast.runtime.worker import Worker
+from tests.run.speed import patient
 
 ENGINES = ["memory", "sqlite"]
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = patient(20.0)
 
 
 def engine_url(engine: str, folder: Path, **settings: int) -> str:

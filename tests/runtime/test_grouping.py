@@ -12,6 +12,7 @@ from holdfast.engine.port import APPEND_SECONDS, Parcel, Taken
 from holdfast.errors import Busy
 from holdfast.runtime.routing import Group, _Waiting
 from holdfast.stepping.inputs import control_frame
+from tests.run.speed import patient
 
 
 class Gated(MemoryEngine):
@@ -55,7 +56,7 @@ class Sender(threading.Thread):
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patient(20.0)
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -15,6 +15,7 @@ from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.runtime import migrating
 from holdfast.runtime.migrating import Migrated, migrate
 from holdfast.stepping.commit import Commit
+from tests.run.speed import patient
 
 KEYS = [f"m-{i}" for i in range(40)]
 
@@ -102,7 +103,7 @@ def test_many_small_commits(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = [x.id for x in live.actions() if x.key == "m-3"]
         assert ids == ["meters/Meter/m-3/1/0", "meters/Meter/m-3/2/0"]
         # The timer that was set before the migration fires after it.
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + patient(20.0)
         while "meters/Meter/m-1/3/0" not in [x.id for x in live.actions()]:
             assert time.monotonic() < deadline
             time.sleep(0.02)

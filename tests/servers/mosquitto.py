@@ -20,7 +20,7 @@ from tests.servers import processes
 from tests.servers.missing import missing
 from tests.servers.ports import free_ports
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 # Saved after every change: else a broker that is killed has forgotten what it acknowledged.
 USUAL: Mapping[str, object] = {
     "allow_anonymous": "true",

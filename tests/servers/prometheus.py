@@ -17,7 +17,7 @@ from tests.servers import processes
 from tests.servers.missing import missing
 from tests.servers.ports import free_ports
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 _CONFIG = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
 rule_files: ["{rules}"]

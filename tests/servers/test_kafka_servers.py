@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests.run.speed import patient
 from tests.servers.kafka import KafkaCluster, running_kafka
 from tests.servers.kafka_jars import jars
 from tests.servers.kafka_secure import SecureKafkaCluster
 from tests.servers.proxy import Proxy
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = patient(30.0)
 ROOT = Path(__file__).parents[2]
 QUICK = {"log_level": 0, "reconnect.backoff.max.ms": 300}
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.run.speed import patient
 from tests.servers.proxy import Proxy
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = patient(10.0)
 SILENCE_SECONDS = 0.3
 
 

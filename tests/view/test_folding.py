@@ -20,6 +20,7 @@ from holdfast.runtime.viewing import folding, rowfile
 from holdfast.runtime.viewing.reading import StoredView
 from holdfast.runtime.viewing.running import Runner
 from tests.engine.test_sqlite_removals import MOMENTS, Meanwhile
+from tests.run.speed import patient
 from tests.runtime.semantics import World, opened
 from tests.seeds import seeds
 from tests.view.zones import Battery, Drone, Rest, Sent, Zone, ZoneLoad, expected, fleet
@@ -82,7 +83,7 @@ def test_a_view_goes_on_where_it_was(tmp_path: Path, chance: random.Random) -> N
 def test_timers_are_inputs_too(tmp_path: Path) -> None:
     with fleet.open(f"sqlite:{tmp_path / 'data'}") as live:
         live.send_many([(Drone, f"d-{i}", Rest(zone="north")) for i in range(7)])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20.0)
         while (row := live.view(ZoneLoad).get("north")) is None or row.rested < 7:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -128,7 +129,7 @@ def test_rescaling_neither_loses_nor_doubles(tmp_path: Path, chance: random.Rand
         assert caught_up(live) == expected(sent)
         live.view(ZoneLoad).rebuild()
         again = live.view(ZoneLoad)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20.0)
         while again.standing().doing != "folds" or "000001.db" in served(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -20,6 +20,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.viewing import folding, running
 from holdfast.runtime.viewing.rowfile import RowFile
 from holdfast.runtime.viewing.running import Runner
+from tests.run.speed import patient
 from tests.seeds import seeds
 from tests.view.test_folding import caught_up, send, stream
 from tests.view.zones import Battery, Drone, ZoneLoad, expected, fleet
@@ -50,7 +51,7 @@ class First(View[Tally]):
 
 
 def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while not true():
         assert time.monotonic() < deadline, "it takes too long"
         time.sleep(0.005)

@@ -13,6 +13,7 @@ from tests.gateway.raw import (
     leaves_nothing,
 )
 from tests.gateway.served import Served, served
+from tests.run.speed import patient
 
 BOUNDS = Bounds(
     body_bytes_max=100_000,
@@ -20,10 +21,10 @@ BOUNDS = Bounds(
     events_per_request_max=100,
     connections_max=40,
     header_bytes_max=16_384,
-    header_seconds=1.0,
-    body_seconds=1.0,
-    write_seconds=1.0,
-    idle_seconds=2.0,
+    header_seconds=patient(1.0),
+    body_seconds=patient(1.0),
+    write_seconds=patient(1.0),
+    idle_seconds=patient(2.0),
 )
 
 
