@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pwd import struct_passwd
@@ -36,19 +36,23 @@ def start(
     log: Path,
     cwd: Path | None = None,
     user: struct_passwd | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """What it says is added to `log`; `user` is somebody else than we are."""
     who = (user.pw_uid, user.pw_gid) if user else ("", "")
     guard = [sys.executable, "-ISc", _ENDS_WITH_US, os.getpid(), *who]
     command = [str(word) for word in (*guard, program, *words)]
-    return _forks.submit(_fork, command, log, cwd).result()
+    return _forks.submit(_fork, command, log, cwd, env).result()
 
 
-def _fork(command: Sequence[str], log: Path, cwd: Path | None) -> subprocess.Popen[bytes]:
+def _fork(
+    command: Sequence[str], log: Path, cwd: Path | None, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
     with log.open("ab") as told:
         return subprocess.Popen(
             command,
             cwd=cwd,
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=told,
             stderr=told,

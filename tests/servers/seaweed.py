@@ -85,8 +85,14 @@ class Seaweed:
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={self.folder / 'users.json'}"),
             f"-s3.localSocket={self.folder / 's3.sock'}",
         ]
-        self._process = processes.start(_program(), *command, log=self.folder / "log")
+        self._process = processes.start(
+            _program(), *command, log=self.folder / "log", env=self._env()
+        )
         self._wait()
+
+    def _env(self) -> dict[str, str]:
+        """What it logs before it has read where to goes into a temporary folder."""
+        return {**os.environ, "TMPDIR": str(self.folder)}
 
     def _wait(self) -> None:
         """Until it answers, which is a refusal: the question has no signature."""
@@ -109,7 +115,9 @@ class Seaweed:
         master = f"127.0.0.1:{self._ports[0]}.{self._ports[1]}"
         command = [_program(), "-logtostderr=true", "shell", f"-master={master}"]
         wish = f"s3.bucket.create -name {BUCKET}\n".encode()
-        done = subprocess.run(command, input=wish, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            command, input=wish, capture_output=True, check=True, timeout=60, env=self._env()
+        )
         assert b"created bucket" in done.stdout + done.stderr, done
 
     def url(self, prefix: str | None = None) -> str:

@@ -73,13 +73,12 @@ def test_headers_that_never_end(yard: Served) -> None:
 
 def test_a_request_that_comes_slowly(yard: Served) -> None:
     for data in (b"", b"GET / HTTP/1.1\r\nhost: loc"):
-        refused(answer(yard, data), 408, "within 1 s")
+        refused(answer(yard, data), 408, "no request came within")
     slow = request("POST", "/events", b"{", content_length="500")
     refused(answer(yard, slow), 408, "did not come within")
     with Raw(yard.port) as raw:  # byte by byte is no way around it
-        for byte in request("GET", "/healthz"):
-            if not raw.send(bytes([byte])):
-                break
+        raw.send(b"GET /healthz HTTP/1.1\r\nhost: loc")
+        while raw.send(b"a"):
             time.sleep(0.05)
         assert heard_in(raw.rest())[0].status == 408
 

@@ -4,10 +4,12 @@ what they cannot do.
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from holdfast.gateway.mqtt.bridge import Bridge
 from holdfast.gateway.mqtt.keeping import Keeping
 from tests.cli.commands import Running, children_of, holdfast_here, refused
 from tests.gateway.mqtt.fleets import Drone, Order, fleet
@@ -94,6 +96,20 @@ def test_another_table_ends_the_old_subscription(broker: Mosquitto, tmp_path: Pa
             broker.pub("yard/d-1/noted", '{"number": 3}')
             eventually("the new topic", lambda: noted(live, "d-1") == [1, 3])
         assert rejected(tmp_path / "data") == []
+
+
+def test_a_bridge_that_ended_as_it_had_subscribed_is_known_by_its_subscriptions(
+    broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, table = f"sqlite:{tmp_path / 'data'}", tmp_path / "table.toml"
+    table.write_text('prefix = "yard"\n')
+    with fleet.open(url):
+        with monkeypatch.context() as patch:
+            patch.setattr(Bridge, "tick", lambda _: time.sleep(0.01))
+            with bridged(url, broker):
+                pass
+        with bridged(url, broker, table=str(table)):
+            eventually("ended", lambda: broker.did("Sending UNSUBACK") == 1)
 
 
 def test_the_cursor_of_another_fleet_or_a_damaged_one_is_refused(tmp_path: Path) -> None:

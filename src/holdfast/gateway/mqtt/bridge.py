@@ -63,6 +63,8 @@ class Bridge:
         self._keeping = keeping
         self._filters = table.filters
         gone = [each for each in keeping.filters if each not in self._filters]
+        # Before the broker has them: else one that ends in between leaves some that nobody knows.
+        keeping.store_filters([*self._filters, *gone])
         self.link = Link(broker, name, self._filters, gone)
         self.commander: Commander | None = None
         if table.actions:
