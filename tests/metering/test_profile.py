@@ -42,15 +42,23 @@ def test_the_picture_names_the_handler(tmp_path: Path) -> None:
     with running(tmp_path, "--snapshots", "none") as (_, live), under_load(live):
         until(lambda: b'process="worker-1"' in live.metrics(), "both workers tell of themselves")
         words = ["profile", "--data", "data", "--seconds", 1]
-        done = holdfast(*words, "--worker", 1, cwd=tmp_path)
-        assert done.stdout.startswith("flame.svg: process ")
-        picture = (tmp_path / "flame.svg").read_text("utf-8")
-        assert picture.startswith("<?xml")
-        assert "moved (program.py" in picture
-        assert "distance (program.py" in picture
-        holdfast(*words, "--format", "speedscope", "--output", "s.json", cwd=tmp_path)
-        frames = json.loads((tmp_path / "s.json").read_text("utf-8"))["shared"]["frames"]
-        assert "distance" in {frame["name"] for frame in frames}
+
+        def drawn() -> bool:
+            done = holdfast(*words, "--worker", 1, cwd=tmp_path)
+            assert done.stdout.startswith("flame.svg: process ")
+            picture = (tmp_path / "flame.svg").read_text("utf-8")
+            assert picture.startswith("<?xml")
+            return "moved (program.py" in picture and "distance (program.py" in picture
+
+        def written() -> bool:
+            holdfast(*words, "--format", "speedscope", "--output", "s.json", cwd=tmp_path)
+            frames = json.loads((tmp_path / "s.json").read_text("utf-8"))["shared"]["frames"]
+            return "distance" in {frame["name"] for frame in frames}
+
+        # A second in which a busy machine has no time for the worker, or none for its producer,
+        # shows one that waits.
+        until(drawn, "a second in which the worker folds")
+        until(written, "a second in which the worker folds")
         none = holdfast_here(*words, "--worker", 2, cwd=tmp_path, code=None)
         refused(none, "no process 'worker-2'", "supervisor, worker-0, worker-1")
         nowhere = holdfast_here(*words, "--output", "no/where.svg", cwd=tmp_path, code=None)
