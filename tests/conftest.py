@@ -40,6 +40,15 @@ settings.register_profile(
 settings.load_profile("holdfast")
 
 
+@pytest.hookimpl(trylast=True)  # other hooks mark some
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever wants what is marked `soak` says so (`-m soak`)."""
+    if "soak" not in config.option.markexpr:
+        soaking = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=soaking)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
 @pytest.hookimpl(trylast=True)  # fixtures of the whole run end before
 def pytest_sessionfinish(exitstatus: int) -> None:
     if _OWN_PLACE is not None and exitstatus == pytest.ExitCode.OK:  # else somebody wants to look

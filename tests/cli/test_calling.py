@@ -77,7 +77,16 @@ def assert_listed(place: Site, engine: tuple[str, str]) -> None:
 def test_a_fleet_without_calls_has_no_process_for_them() -> None:
     with site("partitions=1", PLAIN) as place:
         keeper = place.start(
-            "run", ["tests.kills.holdfast_command", "run", PLAIN, "--engine", place.url]
+            "run",
+            [
+                "tests.kills.holdfast_command",
+                "run",
+                PLAIN,
+                "--engine",
+                place.url,
+                "--snapshots",
+                "none",
+            ],
         )
         laid_out(place)
         wait_until(lambda: children(keeper.pid), 120.0, "a worker runs")

@@ -53,7 +53,8 @@ def bad_ones(url: str) -> list[str]:
 
 def test_a_fleet_that_runs(tmp_path: Path) -> None:
     (tmp_path / "fleet.py").write_text(DELIVERY)
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=tmp_path) as running:
+    words = ["fleet.py", "--workers", 2, "--data", "data", "--snapshots", "none"]
+    with Running(*words, cwd=tmp_path) as running:
         sent = holdfast("send", "Drone/d-1", "Battery", "percent=9", "--data", "data", cwd=tmp_path)
         words = ["state", "Drone/d-1", "--after", sent.stdout.strip(), "--data", "data"]
         holdfast_here(*words, cwd=tmp_path)

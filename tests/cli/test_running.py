@@ -24,6 +24,10 @@ from tests.cli.commands import (
     wakeups,
 )
 from tests.cli.fleets import DELIVERY
+from tests.run.speed import patient
+
+# And no other process: one for snapshots would start after five seconds.
+TWO_WORKERS = ("fleet.py", "--workers", 2, "--data", "data", "--snapshots", "none")
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running(place: Path) -> Iterator[Running]:
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with Running(*TWO_WORKERS, cwd=place) as running:
         yield running
 
 
@@ -125,7 +129,7 @@ def test_a_paused_agent_holds_its_events(place: Path, running: Running) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains(place: Path, number: signal.Signals) -> None:
     lines = "".join(event_line(f"d-{i % 50}", "Battery", percent=i) for i in range(1000, 3000))
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as running:
+    with Running(*TWO_WORKERS, cwd=place) as running:
         eventually("two workers", lambda: len(running.workers()) == 2)
         workers = running.workers()
         sent = holdfast_here("send", "--file", "-", cwd=place, given=lines, variables=DATA)
@@ -140,22 +144,24 @@ def test_a_signal_drains(place: Path, number: signal.Signals) -> None:
 
 @pytest.mark.kill
 def test_workers_end_with_a_killed_supervisor_and_a_successor_takes_over(place: Path) -> None:
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as first:
+    with Running(*TWO_WORKERS, cwd=place) as first:
         eventually("two workers", lambda: len(first.workers()) == 2)
         workers = first.workers()
         before = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=40")
         assert state_of(place, "d-1", before)["battery"] == 40.0
         first.process.kill()
         first.process.wait()
+        begun = time.monotonic()
         eventually("the workers end by themselves", lambda: not any(map(alive, workers)))
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place):
+        assert time.monotonic() - begun < patient(2.0), "they go on without a supervisor"
+    with Running(*TWO_WORKERS, cwd=place):
         after = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=30")
         assert state_of(place, "d-1", after)["battery"] == 30.0
 
 
 @pytest.mark.kill
 def test_a_successor_need_not_wait_for_the_workers_of_a_killed_supervisor(place: Path) -> None:
-    with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place) as first:
+    with Running(*TWO_WORKERS, cwd=place) as first:
         eventually("two workers", lambda: len(first.workers()) == 2)
         workers = first.workers()
         for pid in workers:
@@ -163,7 +169,7 @@ def test_a_successor_need_not_wait_for_the_workers_of_a_killed_supervisor(place:
         first.process.kill()
         first.process.wait()
     try:
-        with Running("fleet.py", "--workers", 2, "--data", "data", cwd=place):
+        with Running(*TWO_WORKERS, cwd=place):
             after = receipt_of(place, "send", "Drone/d-1", "Battery", "percent=30")
             assert state_of(place, "d-1", after)["battery"] == 30.0
             for pid in filter(alive, workers):
@@ -201,6 +207,7 @@ def test_an_idle_fleet_costs_nothing(place: Path, running: Running) -> None:
         return all(woken <= 50 and used <= 0.02 for woken, used in spent)
 
     eventually("a second with few wake-ups", is_idle)
+    assert sum(is_idle() for _ in range(3)) >= 2, "idle only now and then"
 
 
 def test_the_number_of_partitions_belongs_to_the_data(place: Path) -> None:
@@ -222,7 +229,7 @@ def pinned(workers: list[int]) -> list[int]:
 def test_pinned_workers_keep_to_one_core_each(place: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     two = [cores[0], cores[1 % len(cores)]]
-    with Running("fleet.py", "--workers", 2, "--data", "data", "--pin", cwd=place) as running:
+    with Running(*TWO_WORKERS, "--pin", cwd=place) as running:
         receipt_of(place, "send", "Drone/d-1", "Battery", "percent=9")
         eventually("two workers", lambda: len(running.workers()) == 2)
         eventually("their cores", lambda: pinned(running.workers()) == two)

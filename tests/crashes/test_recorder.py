@@ -9,11 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.crashes.disk import Disk
 from tests.crashes.script import Run
 from tests.engine.test_sqlite_processes import ENVIRONMENT
+from tests.servers.missing import missing
 
 
 def test_the_record_done_again_is_the_directory(run: Run, place: Path) -> None:
@@ -56,8 +55,9 @@ print(sum(isinstance(operation, Sync) for operation in run.operations))
 """
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_the_kernel_counts_as_many_syncs(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        missing("strace", "install strace")
     log = tmp_path / "log"
     base = tmp_path / "base"
     base.mkdir()
@@ -69,7 +69,7 @@ def test_the_kernel_counts_as_many_syncs(tmp_path: Path) -> None:
         check=False,
     )
     if traced.returncode != 0 and "ptrace" in traced.stderr:
-        pytest.skip("strace may not trace here")
+        missing("the right to trace", "allow ptrace here")
     assert traced.returncode == 0, traced.stderr
     above = 1  # of the folder above ours, which is not in the record
     assert log.read_text().count("sync(") == int(traced.stdout) + above

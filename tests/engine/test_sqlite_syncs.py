@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.test_sqlite_processes import ENVIRONMENT
+from tests.servers.missing import missing
 
 ROUNDS = 10
 
@@ -130,8 +131,9 @@ os._exit(0)
 """
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_the_kernel_counts_the_same(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        missing("strace", "install strace")
     log = tmp_path / "log"
     calls = "trace=fsync,fdatasync,sync_file_range,msync,sync,mkdir,mkdirat"
     command = [sys.executable, "-c", TRACED, str(tmp_path / "data"), str(ROUNDS)]
@@ -143,7 +145,7 @@ def test_the_kernel_counts_the_same(tmp_path: Path) -> None:
         check=False,
     )
     if traced.returncode != 0 and "ptrace" in traced.stderr:
-        pytest.skip("strace may not trace here")
+        missing("the right to trace", "allow ptrace here")
     assert traced.returncode == 0, traced.stderr
     text = log.read_text()
     appends = text.split('/appends"')[1].split('/commits"')[0]

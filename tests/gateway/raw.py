@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.cli.commands import eventually
 from tests.gateway.served import Heard, Served, running
+from tests.run.speed import patient
 
 
 class Raw:
@@ -19,7 +20,7 @@ class Raw:
         self.socket = socket.socket()
         if receive_bytes is not None:  # so that little is enough to fill it
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        self.socket.settimeout(20)
+        self.socket.settimeout(patient(20.0))
         self.socket.connect(("127.0.0.1", port))
 
     def send(self, data: bytes) -> bool:

@@ -16,6 +16,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.gateway.settings import Bounds, Settings
 from tests.gateway.served import Client, Heard, gateway_on, refused
 from tests.gateway.yard import Cart, fleet
+from tests.run.speed import patient
 from tests.servers.small_disks import SmallDisks
 
 QUICK = Settings(bounds=Bounds(send_seconds=0.3))
@@ -89,7 +90,7 @@ def test_a_partition_that_takes_nothing_does_not_hold_up_another(tmp_path: Path)
             each.join(120)
         assert set(heard) == {429}
         assert other.status == 200
-        assert before < len(crowd), "it came last"
+        assert before < len(crowd) / 2, "it came behind the crowd"
 
 
 def test_a_rescaling_is_waited_for_or_told(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_an_unanswered_crowd_leaves_room_for_others(tmp_path: Path) -> None:
         heard: list[Heard] = []
         question = {
             **{"agent": "Cart", "key": "k", "type": "Ask"},
-            **{"data": {"question": "x"}, "timeout": 3},
+            **{"data": {"question": "x"}, "timeout": min(50.0, patient(3.0))},
         }
         crowd = [
             threading.Thread(target=lambda: heard.append(client.post("/ask", question)))

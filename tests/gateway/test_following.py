@@ -22,6 +22,7 @@ from tests.gateway.served import Client, Served, gateway_on, refused, running, s
 from tests.gateway.sse import Stream
 from tests.gateway.websocket import Following
 from tests.gateway.yard import Cart, Counted, Moved, fleet
+from tests.run.speed import patient
 
 Row = dict[str, Any]
 
@@ -190,7 +191,7 @@ class Left(Event):
     pass
 
 
-class Guest(Agent, expire_after=0.3):
+class Guest(Agent, expire_after=patient(1.0)):
     seen: int = 0
 
     @on

@@ -52,7 +52,7 @@ class Clerk(Agent):
                     event.log,
                     event.seconds,
                     reply=Done,
-                    timeout=5.0,
+                    timeout=5.0 if event.seconds < 60.0 else 3600.0,
                     retries=PATIENT,
                     backoff=0.01,
                 )

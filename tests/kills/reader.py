@@ -10,7 +10,7 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast import Live, TimedOut
+from holdfast import Live, TryAgain
 from tests.kills import swarm
 
 
@@ -45,7 +45,7 @@ class Reader:
         before = self._live.state(swarm.Hub, "h-0")
         try:
             answer = self._live.ask(swarm.Hub, "h-0", swarm.HowMany(), timeout=3.0)
-        except TimedOut:
+        except TryAgain:
             return
         if not isinstance(answer, swarm.Total):
             self.complain(f"a wrong answer: {answer}")

@@ -137,7 +137,8 @@ def test_calls_of_a_worker_that_died_before_it_could_tell_are_run() -> None:
             live.settle(timeout=PATIENCE_SECONDS)
             clerk = live.state(clerks.Clerk, "c")
             assert sorted(clerk.done) == sorted(clerk.made)
-        assert place.log("keeper").count("worker 0 ended (-9)") >= 2
+        died = "worker 0 ended (-9)"
+        eventually(lambda: place.log("keeper").count(died) >= 2, "both deaths are told")
 
 
 @pytest.mark.kill

@@ -92,26 +92,28 @@ def test_an_inbox_emptied_by_retention_takes_new_events_across_a_kill() -> None:
 def test_history_is_read_beside_retention(tmp_path: Path) -> None:
     """What retention unlinks is gone from a history, and never an error in it."""
     url = f"sqlite:{tmp_path / 'data'}?segment_bytes=65536&retain_seconds=0.2"
-    last = 0
+    reads, done = [0, 0], False
     with floods.fleet.open(url) as live, ThreadPoolExecutor() as pool:
 
-        def read() -> int:
-            reads = 0
+        def read(reader: int) -> None:
             with floods.fleet.connect(url) as other:
-                while last < SENDS:
+                while not done:
                     found = [e.seq for e in other.history(floods.Pool, "k-0") if e.seq is not None]
                     assert found == sorted(set(found)), "what is left is in order, and once"
-                    reads += 1
-            return reads
+                    reads[reader] += 1
 
-        readers = [pool.submit(read) for _ in range(2)]
+        readers = [pool.submit(read, reader) for reader in range(2)]
+        number = 0
         try:
-            for number in range(1, SENDS + 1):
+            while number < SENDS or not all(reads):
+                assert not any(reader.done() for reader in readers), "a reader has failed"
+                number += 1
                 drop = floods.Drop("x", 1, "k-0", 0)
                 live.send(floods.Pool, "k-0", drop, source="x", seq=number)
         finally:
-            last = SENDS
-        assert min(reader.result(PATIENCE_SECONDS) for reader in readers) > 0
+            done = True
+            for reader in readers:
+                reader.result(PATIENCE_SECONDS)
 
 
 def test_a_layout_that_was_killed_is_laid_out_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.kills import floods
 from tests.kills.harness import PATIENCE_SECONDS, Site, eventually, key_in, process_state, site
 
 FLOODS = "tests.kills.floods:fleet"
-ATTEMPTS = 6  # a busy machine holds up some of them, and a producer that is in the way all
+SENDS = 5
 Producer = subprocess.Popen[bytes]
 pytestmark = pytest.mark.kill
 
@@ -30,39 +30,10 @@ def sender(place: Site, source: str, key: str, count: int, fault: str = "") -> P
     return process
 
 
-def sent_at(place: Site, source: str) -> list[float]:
-    lines = [line.split() for line in place.log(source).splitlines()]
-    return [float(words[2]) for words in lines if words[0] == "sent"]
-
-
 def numbers_of(live: Live, key: str) -> dict[str, list[int]]:
     state = live.state(floods.Pool, key)
     assert state is not None
     return state.numbers
-
-
-def test_two_producers_on_one_inbox_get_fair_shares() -> None:
-    """Where the machine lets them: who gets no processor cannot stand in a queue."""
-    found: list[float] = []
-    while len(found) < ATTEMPTS and max(found, default=0.0) <= 0.35:
-        found.append(smaller_share())
-    print("smaller shares " + ", ".join(f"{share:.2f}" for share in found))
-    assert max(found) > 0.35
-
-
-def smaller_share() -> float:
-    count = 400
-    with site("partitions=1", FLOODS) as place:
-        laid_out(place, 1)
-        processes = [sender(place, source, "p-0", count) for source in ("east", "west")]
-        (place.folder / "start").touch()
-        for process in processes:
-            assert process.wait(PATIENCE_SECONDS) == 0
-        east, west = sent_at(place, "east"), sent_at(place, "west")
-        # While both send: until the quicker one is done.
-        both = min(east[-1], west[-1])
-        shares = [sum(at <= both for at in times) for times in (east, west)]
-        return min(shares) / sum(shares)
 
 
 @pytest.mark.parametrize(("point", "durable"), [("before", 2), ("inside", 2), ("after", 3)])
@@ -104,7 +75,7 @@ def test_a_producer_that_stops_in_its_append_holds_up_no_other_partition() -> No
         eventually(lambda: process_state(stopped.pid) == "T", "the producer has stopped")
         took = []
         with floods.fleet.connect(place.url) as live:
-            for number in range(3):
+            for number in range(SENDS):
                 start = time.monotonic()
                 receipt = live.send(floods.Pool, here, floods.Drop("x", number, there, 1))
                 live.wait_for(receipt, timeout=PATIENCE_SECONDS)
@@ -112,10 +83,11 @@ def test_a_producer_that_stops_in_its_append_holds_up_no_other_partition() -> No
             stopped.send_signal(signal.SIGCONT)
             assert stopped.wait(PATIENCE_SECONDS) == 0
             live.settle(timeout=PATIENCE_SECONDS)
-            assert numbers_of(live, here) == {"x": [0, 1, 2]}
+            assert numbers_of(live, here) == {"x": list(range(SENDS))}
             assert numbers_of(live, there) == {"stopped": [1, 2, 3, 4, 5]}
             pool = live.state(floods.Pool, there)
             assert pool is not None
-            assert pool.drops == 5 + 3 * 2, "every message has arrived once"
+            assert pool.drops == 5 + SENDS * 2, "every message has arrived once"
         print("folded after " + ", ".join(f"{seconds:.2f} s" for seconds in took))
-        assert min(took[1:]) < APPEND_SECONDS, "the worker waited for the inbox"
+        # The first finds the inbox held. Of the others a busy machine may hold up one.
+        assert sorted(took[1:])[-2] < APPEND_SECONDS, "the worker waited for the inbox"

@@ -120,17 +120,23 @@ def _killed_at(moving: Moving, fault: str, switched: bool) -> None:
 def test_rescalings_killed_at_any_moment() -> None:
     chance = random.Random(SEED)
     ends: Counter[str] = Counter()
-    whole = 0.4  # seconds that one takes, on this machine: learnt from those that are done
     with site(SETTINGS) as place:
         moving = Moving(place)
-        for turn in range(1, 9):
+
+        def loaded(turn: int) -> subprocess.Popen[bytes]:
             wanted = chance.choice([n for n in (1, 2, 3, 5) if n != len(moving.numbers())])
             process = moving.start_rescaling(wanted)
-            eventually(lambda n=turn: place.log("rescaler").count("ready") == n, "it is loaded")  # type: ignore[misc]
-            begun = time.monotonic()
+            eventually(lambda: place.log("rescaler").count("ready") == turn, "it is loaded")
+            return process
+
+        first = loaded(1)
+        begun = time.monotonic()
+        assert first.wait(PATIENCE_SECONDS) == 0, place.log("rescaler")
+        whole = time.monotonic() - begun  # what one takes here that nobody kills
+        for turn in range(2, 10):
+            process = loaded(turn)
             try:
                 process.wait(chance.uniform(0.0, whole))  # it folds, moves and ends
-                whole = time.monotonic() - begun
             except subprocess.TimeoutExpired:
                 process.kill()
             ends["done" if process.wait() == 0 else "killed"] += 1

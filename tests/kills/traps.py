@@ -84,7 +84,8 @@ def spring(how: str) -> None:
         os._exit(9)
     if how == "loop":
         while True:
-            time.sleep(0.01)  # leaves the processor to other tests
+            sum(range(100_000))  # some milliseconds in which no other thread runs
+            time.sleep(0.005)  # leaves half of the processor to other tests
     if how == "memory":
         hoard = []
         while True:

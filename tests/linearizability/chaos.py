@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.testing.linearizability import Operation
-from tests.kills.harness import Site, children, ended, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, wait_until
 from tests.linearizability.client import target
 from tests.linearizability.record import Recorder, histories
 from tests.linearizability.registers import Look, fleet
@@ -38,7 +38,11 @@ class Chaos:
         self.moments: list[float] = []  # of each fault, on the clients' clock
         self.start = time.monotonic_ns()
         self.supervisor = self._supervisor()
-        wait_until((place.folder / "data" / "fleet.db").exists, 20.0, "the directory is laid out")
+        wait_until(
+            (place.folder / "data" / "fleet.db").exists,
+            PATIENCE_SECONDS,
+            "the directory is laid out",
+        )
         self.clients = {name: self._client(name) for name in map("c{}".format, range(clients))}
 
     def _supervisor(self) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast import Event, Live, Receipt, TryAgain
@@ -128,7 +129,8 @@ class Client:
                 print(f"{begun.name}: {refusal}", flush=True)
         self._sent(begun, receipt)
         if self.chance.random() < 0.3:
-            self.live.send(*target(begun.key), event, source=self.name, seq=seq)
+            with suppress(TryAgain):
+                self.live.send(*target(begun.key), event, source=self.name, seq=seq)
 
     def _sent(self, begun: Begun, receipt: Receipt) -> None:
         self.recorder.end(begun, receipt=[list(pair) for pair in receipt.positions])

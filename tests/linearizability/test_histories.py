@@ -10,7 +10,7 @@ import os
 import pytest
 
 from holdfast.testing.linearizability import Operation, violation
-from tests.kills.harness import site, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, site, wait_until
 from tests.linearizability.chaos import FAULTS, STRUCK_MIN, Chaos
 from tests.linearizability.models import MODELS
 from tests.linearizability.sabotage import SABOTAGES
@@ -35,7 +35,7 @@ def test_one_order_explains_what_every_client_was_told() -> None:
     print(f"seed {SEED}")
     with site("partitions=2", FLEET) as place:
         chaos = Chaos(place, SEED, clients=5)
-        wait_until(lambda: chaos.lines() > 100, 60.0, "clients are served")
+        wait_until(lambda: chaos.lines() > 100, PATIENCE_SECONDS, "clients are served")
         chaos.rage(SECONDS, LINES_PER_FAULT)
         chaos.calm()
         histories = chaos.histories()
@@ -70,7 +70,7 @@ def test_a_broken_holdfast_is_noticed(name: str) -> None:
     with site("partitions=2", "tests.linearizability.sabotage:fleet") as place:
         place.environment["SABOTAGE"] = name
         chaos = Chaos(place, SEED, clients=3)
-        wait_until(lambda: chaos.lines() > 500, 60.0, "clients are served")
+        wait_until(lambda: chaos.lines() > 500, PATIENCE_SECONDS, "clients are served")
         chaos.calm()
         found = violations(chaos.histories())
         print(f"{name}: {len(found)} keys are wrong, the first one: {found[:1]}")

@@ -63,14 +63,19 @@ def scraped(tmp_path: Path) -> Iterator[tuple[Prometheus, UntypedLive]]:
             page.close()
 
 
+def is_up(prometheus: Prometheus) -> bool:
+    """The last scrape: on a busy machine one may take too long now and then."""
+    [target] = prometheus.targets()
+    return (target["health"], target["lastError"]) == ("up", "")
+
+
 @pytest.mark.slow
 def test_it_scrapes_alerts_and_answers_the_dashboard(
     scraped: tuple[Prometheus, UntypedLive],
 ) -> None:
     prometheus, live = scraped
     eventually("a scrape", lambda: bool(prometheus.query("holdfast_partitions")))
-    [target] = prometheus.targets()
-    assert (target["health"], target["lastError"]) == ("up", "")
+    eventually("it is up", lambda: is_up(prometheus))
     assert "HoldfastDeadLetters" not in prometheus.firing()
 
     send(live, "c-9", "Fail")

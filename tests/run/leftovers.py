@@ -197,8 +197,7 @@ def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[object]) -> None
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Outermost: all fixtures that end with this test have ended."""
-    try:
-        return (yield)
-    finally:
-        if _guard is not None and (left := _guard.leftovers()):
-            pytest.fail(f"{item.nodeid} leaves behind:\n  " + "\n  ".join(left), pytrace=False)
+    result = yield  # what it raises says more than what it may have left
+    if _guard is not None and (left := _guard.leftovers()):
+        pytest.fail(f"{item.nodeid} leaves behind:\n  " + "\n  ".join(left), pytrace=False)
+    return result

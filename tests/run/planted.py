@@ -16,6 +16,17 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PROCESSES = 4
+# How many there have to be: one that has lost its mark is neither caught nor missed.
+LEAST = {
+    "audit of the demo": 11,
+    "conformance kit": 99,
+    "conformance kit for stores": 10,
+    "crash states": 16,
+    "linearizability": 5,
+    "oracle of the simulator": 108,
+    "simulator": 54,
+    "simulator: lives of actions": 5,
+}
 # By instrument and bug: the cases that have missed it.
 planted: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
@@ -61,7 +72,14 @@ def table() -> str:
 def main(arguments: list[str]) -> int:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if "mark.planted" in f.read_text()]
     run = ["-p", "tests.run.planted", "-m", "planted", "-q", "-n", str(PROCESSES)]
-    return pytest.main([*run, *files, *arguments])
+    status = pytest.main([*run, *files, *arguments])
+    from tests.run.planted import planted as found  # pytest's: this module is called __main__
+
+    fewer = [name for name, least in LEAST.items() if len(found[name]) < least]
+    if arguments or not fewer:
+        return int(status)
+    print("fewer are planted than there were: " + ", ".join(fewer))
+    return 1
 
 
 if __name__ == "__main__":

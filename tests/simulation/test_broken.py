@@ -13,14 +13,12 @@ import pytest
 from holdfast.testing.simulation.campaign import judged
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.broken import BROKEN
-from tests.simulation.variants import Variant
-
-SEEDS_MAX = 200
+from tests.simulation.variants import SEEDS, Variant
 
 
 def seed_that_catches(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> int | None:
     variant.apply(monkeypatch)
-    for seed in (variant.seed, *range(SEEDS_MAX)):
+    for seed in (variant.seed, *range(SEEDS)):
         _, findings = judged([fleet_v1.fleet, fleet_v2.fleet], seed)
         if any(finding.promise in variant.promises for finding in findings):
             return seed

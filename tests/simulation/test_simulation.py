@@ -23,11 +23,11 @@ from holdfast.testing.simulation.history import History
 from holdfast.testing.simulation.run import Run, run
 from tests.simulation import fleet_v1, fleet_v2
 from tests.simulation.broken import BROKEN, outbox_is_not_loaded
+from tests.simulation.variants import SEEDS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [fleet_v1.fleet, fleet_v2.fleet]
-SEEDS = 100  # every kind of fault strikes often in them, and each planted bug is caught in them
 CORES = 2
 SOME = range(36, 60)
 

@@ -15,6 +15,8 @@ from holdfast.testing.simulation.findings import Promise
 Patch = pytest.MonkeyPatch
 Apply = Callable[[Patch], None]
 
+SEEDS = 100  # of every run: all faults strike often in them, and each planted bug is caught by one
+
 
 class Variant(NamedTuple):
     apply: Apply

@@ -14,6 +14,7 @@ from holdfast.model.keys import Layout
 from holdfast.runtime.metering.board import bulletins
 from tests.cli.commands import Running, eventually, json_lines
 from tests.gateway.served import Client
+from tests.run.speed import patient
 from tests.tracing.receiver import Received, receiving
 
 PROGRAM = Path(__file__).with_name("couriers.py")
@@ -37,7 +38,7 @@ def test_one_trace_from_the_event_to_the_action(tmp_path: Path) -> None:
     with receiving() as receiver, Running(*words, "--otlp", receiver.url, cwd=tmp_path) as process:
         assert process.process.stdout is not None
         client = Client(_port(process.process.stdout.readline()))
-        data = {"depot": depot, "seconds": 3.0}
+        data = {"depot": depot, "seconds": min(20.0, patient(3.0))}
         order = {"agent": "Shop", "key": shop, "type": "Order", "data": data}
         assert client.events(order, traceparent=CONTEXT).status == 200
         eventually("the call is under way", (tmp_path / f"{depot}.runs").exists)

@@ -17,6 +17,7 @@ from holdfast.runtime.replaying.running import compare
 from holdfast.runtime.tracing.spans import Span
 from holdfast.stepping.frame import Frame
 from tests.compiled.twins import CarefulStepper
+from tests.runtime.semantics import until
 from tests.tracing import couriers
 from tests.tracing.couriers import Order, Shop, Spoilt
 
@@ -288,7 +289,7 @@ def test_only_what_is_sampled_is_counted(collector: Collector) -> None:
         keys = live.keys(Gauge, [f"g-{n % 4}" for n in range(1_000)])
         live.send_columns(Gauge, Number, keys, n=2, trace=contexts)
         live.settle()
-        assert len(collector.spans) == 10
+        until(lambda: len(collector.spans) == 10, "they are told, a moment after the commit")
         live.send(Careless, "c", Number(n=-1), trace=UNSAMPLED)
         live.settle()
     assert len(collector.spans) == 10

@@ -47,7 +47,7 @@ class Producer(threading.Thread):
     def _stream(self, channel: grpc.Channel) -> None:
         over = threading.Event()
         self._room = threading.Semaphore(IN_FLIGHT)
-        call = FleetStub(channel).SendStream(self._messages(over), wait_for_ready=True, timeout=60)
+        call = FleetStub(channel).SendStream(self._messages(over), wait_for_ready=True, timeout=240)
         self.streams += 1
         try:
             for found in call:

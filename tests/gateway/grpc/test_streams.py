@@ -31,6 +31,7 @@ from tests.gateway.grpc.dialled import (
 )
 from tests.gateway.served import gateway_on
 from tests.gateway.yard import Cart, fleet
+from tests.run.speed import patient
 
 
 class Producer:
@@ -256,7 +257,7 @@ def every_action(yard: Dialled) -> list[Any]:
 
 def test_a_follower_that_never_reads_is_cut_off(tmp_path: Path) -> None:
     note = "x" * 5_000
-    settings = bounded(write_seconds=0.5, streams_max=1)
+    settings = bounded(write_seconds=patient(0.5), streams_max=1)
     with dialled(tmp_path, settings) as yard, channel_to(yard.port, *SMALL) as channel:
         for first in (1, 1_001):
             rows = [event("cut", "Moved", x=101, y=n, note=note) for n in range(1_000)]

@@ -102,8 +102,9 @@ def test_a_client_that_never_reads(yard: Served) -> None:
 
 
 def test_too_many_connections(yard: Served) -> None:
-    lines = [Raw(yard.port) for _ in range(40)]
-    for raw in lines:
+    lines = []
+    for _ in range(40):
+        lines.append(raw := Raw(yard.port))
         raw.send(request("GET", "/healthz"))
         raw.until(b'"ok"')
     with Raw(yard.port) as late:

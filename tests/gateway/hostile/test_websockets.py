@@ -30,7 +30,6 @@ def test_websockets_that_are_none(yard: Served) -> None:
     ):
         with Raw(yard.port) as raw:
             raw.send(data)
-            raw.socket.settimeout(10)
             assert b" 101 " not in raw.rest()
 
 
@@ -50,5 +49,4 @@ def test_garbage_in_a_websocket(yard: Served) -> None:
             raw.until(b"\r\n\r\n")
             raw.send(masked * 50)  # what it says is passed over
             raw.send(data)
-            raw.socket.settimeout(10)
             raw.rest()

@@ -32,7 +32,7 @@ class Land(Action, expires=30.0, priority="urgent"):
     pass
 
 
-class Blink(Action, expires=2.0):
+class Blink(Action, expires=5.0):
     pass
 
 

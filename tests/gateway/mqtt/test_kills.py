@@ -19,7 +19,7 @@ from tests.gateway.mqtt.rig import BridgeProcess, Device, bridged, eventually, n
 from tests.servers.mosquitto import Mosquitto
 
 pytestmark = pytest.mark.kill
-AGAIN = 50  # messages before its connection was broken that a device publishes again
+AGAIN = 250  # messages before its connection was broken that a device publishes again
 
 
 @pytest.fixture

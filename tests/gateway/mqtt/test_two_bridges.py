@@ -28,15 +28,18 @@ def test_the_second_stands_by_and_takes_over(
                 live.send(Drone, "d-1", Order(what=str(number)))
                 broker.pub("agents/d-1/noted", f'{{"number": {number}}}')
             eventually("the commands", lambda: len(watch.got) == 20)
+            eventually("the events", lambda: noted(live, "d-1") == list(range(20)))
             assert broker.did("Sending SUBACK to holdfast-yard") == 1, "the second kept away"
             first.kill()
             live.send(Drone, "d-1", Order(what="20"))
             broker.pub("agents/d-1/noted", '{"number": 20}')
-            eventually("taken over", lambda: len(watch.got) == 21)
+            eventually("taken over", lambda: watch.got[-1]["data"]["to"] == 20.0)
             eventually("events too", lambda: noted(live, "d-1")[-1:] == [20])
             second.stop()
-    assert [each["data"]["to"] for each in watch.got] == [float(n) for n in range(21)]
-    assert noted(live, "d-1") == list(range(21))
+    # What the first had not noted as done when it was killed is done again.
+    done = [each["data"]["to"] for each in watch.got]
+    assert list(dict.fromkeys(done)) == [float(n) for n in range(21)]
+    assert list(dict.fromkeys(noted(live, "d-1"))) == list(range(21))
 
 
 def test_two_of_one_name_from_different_machines_do_not_fight(
