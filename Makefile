@@ -98,7 +98,7 @@ test: setup ## Set up, lint, run all tests but those on Kafka
 		exit $$status
 
 test-times: setup ## What the tests of `make test` cost: a table by folder and file
-	@status=0; times=$$(mktemp); trap 'rm -f "$$times"' EXIT; \
+	@status=0; times=$$(mktemp); trap 'rm -f "$$times"' EXIT; trap 'exit 130' INT TERM; \
 		HOLDFAST_TEST_TIMES="$$times" $(BIN)/python -m pytest -p tests.run.times $(TESTS) || status=$$?; \
 		$(BIN)/python -m tests.run.times "$$times"; \
 		exit $$status
