@@ -104,8 +104,8 @@ def _address(target: str) -> str:
     for line in Path("/proc/self/net/tcp").read_text("ascii").splitlines()[1:]:
         fields = line.split()
         if fields[9] == inode:
-            port = int(fields[1].rpartition(":")[2], 16)
-            return f" (port {port}{', listening' if fields[3] == '0A' else ''})"
+            own, peer = (int(each.rpartition(":")[2], 16) for each in fields[1:3])
+            return f" (port {own}, {f'connected to {peer}' if peer else 'listening'})"
     return ""
 
 

@@ -17,6 +17,7 @@ from holdfast.engine.kafka.following import Following
 from holdfast.engine.kafka.founding import open_fleet
 from holdfast.engine.kafka.holdings import Holdings
 from holdfast.engine.kafka.intake import Intake
+from holdfast.engine.kafka.lines import SHARED
 from holdfast.engine.kafka.owning import Ownership
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.view import view_of
@@ -83,6 +84,7 @@ class KafkaEngine:
             self._fleet.close()
             self._bell.close()
             raise
+        SHARED.opened()
 
     # Producers.
 
@@ -246,3 +248,4 @@ class KafkaEngine:
             self._capturer.close()
             self._copies.close()
         self._bell.close()
+        SHARED.closed()

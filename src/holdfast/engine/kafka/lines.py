@@ -166,11 +166,23 @@ class _Pool:
 
 
 class Connections:
-    """The lines of this process to all owners, for all of its threads."""
+    """The lines of this process to all owners, for all of its threads: while an engine is open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pools: dict[Address, _Pool] = {}
+        self._engines = 0
+
+    def opened(self) -> None:
+        with self._lock:
+            self._engines += 1
+
+    def closed(self) -> None:
+        with self._lock:
+            self._engines -= 1
+            last = self._engines <= 0
+        if last:
+            self.close()
 
     def to(self, address: Address) -> _Pool:
         """Those used longest ago are dropped first: most owners that went away do not come back."""
