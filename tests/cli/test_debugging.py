@@ -23,6 +23,7 @@ from holdfast.testing.pictures import Painter, Picture, difference
 from holdfast.testing.rerunning import Rerun
 from tests.cli.commands import eventually, holdfast, holdfast_here, json_lines, refused
 from tests.cli.fleets import DELIVERY
+from tests.runtime.semantics import opened
 
 FILL = """
 import sys
@@ -293,6 +294,31 @@ def test_a_timer_that_something_urgent_overtook_skips_as_it_did(tmp_path: Path) 
         assert rerun.record.state == rerun.committed.state
     finally:
         engine.close()
+
+
+def test_a_timer_in_front_of_what_is_past_retention_skips_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left came much later than the event in front of which it fired."""
+    with opened(FLEET, "memory", tmp_path) as world:
+        world.live.send(Clock, "c-1", Start())
+        world.run()
+        began = world.clock.wall
+        world.clock.pass_time(0.025)
+        world.live.send(Clock, "c-1", Stop())
+        world.pass_time(20.0)
+        world.live.send(Clock, "c-2", Ping(number=1))
+        world.run()
+        rerun = Rerun(FLEET, world.engine, "Clock", "c-1")
+        assert [getattr(each, "name", "") for each in rerun.entries[:3]] == ["", "beat", ""]
+        view = world.engine.view(0)
+        left = view.frames(2, 1)
+        assert left[0].first == 2
+        monkeypatch.setattr(type(view), "frames", lambda *_: left)
+        for number in (1, 2):
+            assert rerun.fold(number) is not None
+        due = rerun.bench.timers("Clock", "c-1")["beat"].due
+        assert due == pytest.approx(began + 0.04, abs=0.001)
 
 
 def test_the_numbers_are_those_of_the_history_after_a_rescaling(

@@ -9,12 +9,13 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
-from holdfast.engine.sqlite import files
+from holdfast.engine.sqlite import files, state
 from holdfast.engine.sqlite import salvage as salvaging
 from holdfast.engine.sqlite.engine import SqliteEngine
 from holdfast.engine.sqlite.files import last_written
@@ -22,7 +23,7 @@ from holdfast.engine.sqlite.inbox import SETTLED_SECONDS, SqliteInbox
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.sqlite.waking import FIFO, Waiting
-from holdfast.errors import DamagedData, InUse
+from holdfast.errors import Busy, DamagedData, InUse
 from holdfast.runtime.checkup import Checkup
 from holdfast.testing.conformance.workbench import HandClock, append, parcel
 from tests.engine.test_sqlite_retention import DAY, Fleet
@@ -291,3 +292,31 @@ def test_a_bell_that_a_successor_replaces(tmp_path: Path, monkeypatch: pytest.Mo
     waiting.stop_listening(tmp_path)
     assert waiting.fifos == {}
     waiting.close()
+
+
+def test_who_ends_leaves_a_successor_its_bell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It claims between the look whose bell it is and the removal, if it can, or else later."""
+    root = tmp_path / "data"
+    SqliteEngine.create(root, "bells", 1)
+    ours, successor = SqliteEngine(root), SqliteEngine(root)
+    assert list(ours.assignments([0], 0))
+    same = os.path.samestat
+    monkeypatch.setattr(state, "LEASE_SECONDS", 0.0)
+
+    def late(one: os.stat_result, other: os.stat_result) -> bool:
+        found = same(one, other)
+        with suppress(Busy):
+            assert list(successor.assignments([0], 0))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os.path, "samestat", late)
+        ours.close()
+    list(successor.assignments([0], 0))
+    assert successor._waiting.fifos
+    for folder, descriptor in successor._waiting.fifos.items():
+        assert same(os.stat(folder / FIFO), os.fstat(descriptor))
+    successor.close()
+    assert not list(root.rglob(FIFO))

@@ -9,21 +9,24 @@ import os
 import shutil
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import UsageError
+from holdfast.errors import InUse, UsageError
 from holdfast.gateway import serving
 from holdfast.gateway.settings import Settings
 from holdfast.gateway.tokens import lines_for
+from holdfast.runtime.untyped import connect_untyped
 from tests.cli.commands import eventually, holdfast_here
 from tests.cli.commands import refused as refused_command
-from tests.gateway.served import Client, Served, refused, served, taken_away_once_seen
+from tests.gateway.served import PATIENCE, Client, Served, refused, served, taken_away_once_seen
 from tests.gateway.sse import Stream
 from tests.gateway.websocket import Following
+from tests.gateway.yard import fleet
 from tests.servers.missing import missing
 
 EVENT = {"agent": "Cart", "key": "k", "type": "Counted", "data": {"number": 1}}
@@ -263,3 +266,28 @@ def test_a_certificate_that_is_being_replaced(
     taken_away_once_seen(monkeypatch, certificate)
     assert serving._stamps(str(certificate)) != [0]
     assert serving._stamps(str(certificate)) == [0]
+    (tmp_path / "tls").write_text("what shall become a folder")
+    assert serving._stamps(str(tmp_path / "tls" / "server.pem")) == [0]
+
+
+def test_a_gateway_that_cannot_start_looks_for_no_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        async def start(self) -> None:
+            raise InUse("taken")
+
+        async def stop(self) -> None: ...
+
+    monkeypatch.setattr(serving, "_beside", lambda *_: Refusing())
+    certificate, key = made_certificate(tmp_path, "server")
+    settings = Settings(certificate=certificate, key=key, port=0)
+    url = f"sqlite:{tmp_path / 'data'}"
+    fleet.open(url).close()
+    with connect_untyped(url) as reader, serving.listen(settings) as listener:
+        server = serving.make_server(reader, settings)
+        (looking,) = [each for each in threading.enumerate() if each.name == "holdfast-tls"]
+        with pytest.raises(InUse):
+            server.run([listener])
+        looking.join(PATIENCE if server.ended.is_set() else 0)
+        assert not looking.is_alive()

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from holdfast import UsageError
+from holdfast.engine.port import Limits, View
 from holdfast.runtime.loading import load_fleet
 from holdfast.stepping.frame import Frame
+from holdfast.testing.checking import recording as recordings
 from holdfast.testing.checking.check import Problem, Report, check
 from holdfast.testing.checking.limiting import TimeLimit
 from holdfast.testing.checking.recording import generated_recording
+from tests.runtime.semantics import opened
+from tests.runtime.walkers import FLEET, Step, Walker
 
 HEAD = """
 import os
@@ -301,3 +305,31 @@ def test_a_process_that_dies_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     body = in_handler("import os\nos._exit(7)  # holdfast: ok")
     with pytest.raises(UsageError, match=r"fleet\.py: the process that folds it ended with code 7"):
         checked(tmp_path, body, monkeypatch, events=5)
+
+
+@pytest.mark.parametrize("most", [None, 2])
+@pytest.mark.parametrize("look", ["inbox_first", "frames"])
+def test_stored_events_that_go_past_retention_meanwhile_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str, most: int | None
+) -> None:
+    """Behind the look at what is kept, and behind the first that was read."""
+    limits = Limits(disk_reserve_bytes=1, retain_seconds=5.0)
+    with opened(FLEET, "memory", tmp_path, limits=limits) as world:
+        for number in range(8):
+            world.live.send(Walker, "w", Step(number=number))
+            world.run()
+            world.clock.pass_time(2.0)
+        view = world.engine.view(0)
+        read = getattr(type(view), look)
+
+        def late(self: View, *about: int) -> object:
+            found = read(self, *about)
+            world.engine.maintain()
+            return found
+
+        monkeypatch.setattr(recordings, "FRAMES_AT_ONCE", 1)
+        monkeypatch.setattr(type(view), look, late)
+        inbox = recordings._stored_inbox(0, view, most)
+        assert inbox.first == view.inbox_first() > 1
+        positions = [first for first, *_ in inbox.frames]
+        assert positions == list(range(inbox.first, 8))[:most]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -10,7 +11,6 @@ from typing import Protocol
 
 import uvicorn
 
-from holdfast.engine.sqlite.files import status_of
 from holdfast.errors import InUse, UsageError
 from holdfast.gateway.application import Gateway
 from holdfast.gateway.connections import Socket, connection_class
@@ -81,7 +81,12 @@ class Server(uvicorn.Server):
         if self._beside is not None:
             await self._beside.stop()
         await super().shutdown(sockets)
-        self.ended.set()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            self.ended.set()  # also where it could not start
 
 
 def make_server(live: UntypedLive, settings: Settings, tracer: Tracer | None = None) -> Server:
@@ -152,6 +157,12 @@ def _renew(ended: threading.Event, context: ssl.SSLContext, certificate: str, ke
 
 
 def _stamps(*names: str) -> list[int]:
-    """0 for one that is being replaced."""
-    found = map(status_of, names)
-    return [0 if status is None else status.st_mtime_ns for status in found]
+    return list(map(_stamp, names))
+
+
+def _stamp(name: str) -> int:
+    """0 for one that is being replaced, or whose folder is."""
+    try:
+        return os.stat(name).st_mtime_ns
+    except OSError:
+        return 0

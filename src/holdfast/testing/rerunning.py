@@ -149,10 +149,10 @@ class Rerun:
         return at_once and rang.due <= stamp < next(following, inf)
 
     def _stamp_at(self, rang: Rang) -> float:
-        """Of the input that it came before."""
+        """Of the input that it came before; 0 if that is not there, or is past retention."""
         view = self._engine.view(rang.partition)
         frames = view.frames(rang.position, 1) if rang.position < view.head().position else []
-        return frames[0].stamp if frames else 0.0
+        return frames[0].stamp if frames and frames[0].first <= rang.position else 0.0
 
     # The entry to look at.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
+from holdfast.engine.sqlite.files import bytes_of
 from holdfast.engine.urls import open_engine
 from holdfast.gateway.mqtt import rejecting
 from holdfast.gateway.mqtt.address import parse_broker
@@ -155,3 +156,24 @@ def test_the_file_of_rejected_messages_may_be_taken_away(
     taken_away_once_seen(monkeypatch, rejects.path)
     rejects.write([Rejected(Published("t/2", b"x"), "no reason")])
     assert [line[:40].count("t/2") for line in rejects.path.read_text().splitlines()] == [1]
+
+
+def test_the_file_of_rejected_messages_is_turned_over_by_another_bridge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bridges of other names, for one fleet, reject into the same file."""
+    monkeypatch.setattr(rejecting, "REJECTED_FILE_BYTES_MAX", 100)
+    ours, other = Rejects(tmp_path), Rejects(tmp_path)
+    ours.write([Rejected(Published("t/1", b"x"), "no reason")])
+    look = bytes_of
+
+    def late(path: Path) -> int:
+        found = look(path)
+        other._turn_over()
+        return found
+
+    monkeypatch.setattr(rejecting, "bytes_of", late)
+    ours.write([Rejected(Published("t/2", b"x"), "no reason")])
+    for path, topic in ((ours.older, "t/1"), (ours.path, "t/2")):
+        (line,) = path.read_text().splitlines()
+        assert f'"{topic}"' in line

@@ -9,16 +9,20 @@ import pytest
 
 from holdfast import UsageError
 from holdfast.blob.urls import open_blob
+from holdfast.engine.port import View
 from holdfast.runtime.forking.fork import Options
+from holdfast.runtime.forking.leading import Leads
 from holdfast.runtime.forking.starting import (
     from_snapshot,
     from_states,
     generation_at,
+    head_at,
     newest_before,
     time_of,
 )
 from holdfast.runtime.snapshots.creating import Creation
 from holdfast.runtime.snapshots.store import SnapshotStore
+from holdfast.stepping.script import read_firings
 from tests.runtime.forking.recordings import differences, forked, recorded_yard, work
 from tests.seeds import seeds
 from tests.simulation import fleet_v1 as yard
@@ -110,3 +114,48 @@ def test_a_position_that_goes_past_retention_meanwhile(
             monkeypatch.setattr(type(view), "frames", lambda *_, left=left: left)
             with pytest.raises(UsageError, match="before position 2 went past retention"):
                 time_of(world.engine, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [("actions", "actions_next"), ("journal", "journal_next"), ("frames", "position")],
+)
+def test_what_went_past_retention_was_before(
+    rows: str, count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the last before that time is kept; otherwise it could be any of those that are gone."""
+    with recorded_yard(2, tmp_path) as world:
+        at = time_of(world.engine, 1, 60)
+        view = world.engine.view(1)
+        expected = head_at(world.engine, 1, at)
+        (last,) = getattr(view, rows)(getattr(expected, count) - 1, 1)
+        assert last.first > 0
+        with monkeypatch.context() as patch:
+            remove(patch, view, rows, last.first)
+            assert head_at(world.engine, 1, at) == expected
+        for oldest in (last.first + last.count, 10**9):
+            with monkeypatch.context() as patch:
+                remove(patch, view, rows, oldest)
+                with pytest.raises(UsageError, match="where it stood then is past retention"):
+                    head_at(world.engine, 1, at)
+
+
+def remove(patch: pytest.MonkeyPatch, view: View, rows: str, oldest: int) -> None:
+    """As retention does, what is older."""
+    read = getattr(type(view), rows)
+    patch.setattr(type(view), rows, lambda self, at, most: read(self, max(at, oldest), most))
+
+
+def test_what_led_to_a_difference_is_found_in_the_journal_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded_yard(2, tmp_path) as world:
+        view = world.engine.view(1)
+        end = view.head()
+        leads = Leads(world.engine, {1: end})
+        (last,) = view.journal(end.journal_next - 1, 1)
+        firing = read_firings(last)[0]
+        asked = (1, view, firing.agent, firing.key)
+        remove(monkeypatch, view, "journal", last.first)
+        assert leads._firings(*asked, end.now)[-1].time == firing.now
+        assert leads._firings(*asked, firing.now - 1.0) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Agent, Context, Event, Fleet, UsageError, on
-from holdfast.engine.port import Limits
+from holdfast.engine.port import Limits, View
 from holdfast.runtime.rescaling import Rescale
 from tests.runtime.semantics import ENGINES, World, opened
 
@@ -161,3 +161,32 @@ def test_what_retention_has_cut(tmp_path: Path) -> None:
         world.live.send(Walker, "w-9", Step())
         world.run()
         assert world.live.state(Walker, "w-9", at=at) == Walker(steps=1)
+
+
+def test_retention_beside_it_moves_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at what is kept and the read."""
+    limits = Limits(disk_reserve_bytes=1, retain_seconds=5.0)
+    with opened(fleet, "memory", tmp_path, limits=limits) as world:
+        (start, *_) = walk(world, 10)
+        world.live.send(Walker, "w-9", Step())
+        world.run()
+        at = world.clock.wall
+        world.pass_time(1.0)
+        world.live.send(Walker, "w-9", Step())
+        world.run()
+        view = type(world.engine.view(0))
+        look = view.inbox_first
+
+        def late(self: View) -> int:
+            found = look(self)
+            world.engine.maintain()
+            return found
+
+        monkeypatch.setattr(view, "inbox_first", late)
+        assert look(world.engine.view(0)) == 0
+        assert world.live.state(Walker, "w-9", at=at) == Walker(steps=1)
+        assert look(world.engine.view(0)) > 0
+        with pytest.raises(UsageError, match="before the history: it begins at"):
+            world.live.state(Walker, "w-9", at=start)

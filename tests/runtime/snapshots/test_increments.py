@@ -347,17 +347,17 @@ def test_where_the_manifest_may_be_there_its_chunks_stay(world: World) -> None:
     assert verify(SnapshotStore(world.blob), "there").agents == AGENTS
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda world: world.store.newest().name,
-        lambda world: [each.name for each in world.store.readable()][-1],
-        lambda world: _choose(world.store, Request("unused"), None).name,
-        lambda world: listed_by_command(world)[-1],
-        lambda world: str(collect(world.store, NOW) or "kept"),
-        lambda world: world.snapshot(name="kept-too").manifest.name.removesuffix("-too"),
-    ],
-)
+LOOKS = [
+    lambda world: world.store.newest().name,
+    lambda world: [each.name for each in world.store.readable()][-1],
+    lambda world: _choose(world.store, Request("unused"), None).name,
+    lambda world: listed_by_command(world)[-1],
+    lambda world: str(collect(world.store, NOW) or "kept"),
+    lambda world: world.snapshot(name="kept-too").manifest.name.removesuffix("-too"),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS)
 def test_one_that_is_deleted_while_others_look_is_passed_over(
     world: World, look: Callable[[World], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +374,18 @@ def test_one_that_is_deleted_while_others_look_is_passed_over(
     monkeypatch.setattr(FileBlob, "get", late)
     assert look(world) == "kept"
     assert not [name for name in world.blob.list("snapshots") if name.endswith(".gone")]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_copy_that_no_snapshot_could_be_called_is_passed_over(
+    world: World, look: Callable[[World], str]
+) -> None:
+    """A file manager leaves one beside it."""
+    world.snapshot(name="kept")
+    (name,) = world.blob.list("snapshots")
+    kept = Path(world.blob.url.removeprefix("file:")) / name
+    kept.with_name(f"{kept.name} (copy)").write_bytes(kept.read_bytes())
+    assert look(world) == "kept"
 
 
 def listed_by_command(world: World) -> list[str]:

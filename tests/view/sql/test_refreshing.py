@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Agent, Context, Fleet, Live, on
 from holdfast.engine.port import Change, Engine
-from holdfast.errors import Busy
+from holdfast.errors import Busy, UsageError
 from holdfast.runtime.handle import Handle
 from holdfast.runtime.rescaling import rescale
 from holdfast.runtime.untyped import connect_untyped
@@ -207,6 +207,38 @@ def test_who_waits_for_another_refresh_is_told(tmp_path: Path) -> None:
         with queries._refreshing, pytest.raises(Busy, match="being read for another query"):
             queries.answer("SELECT count(*) FROM counter")
         assert queries.answer("SELECT count(*) FROM counter").rows == [[0]]
+
+
+def test_who_asks_what_was_closed_is_told(tmp_path: Path) -> None:
+    with counting.open("memory:") as live:
+        queries = Queries(live)
+        assert queries.answer("SELECT count(*) FROM events").rows == [[0]]
+        queries.close()
+        queries.close()
+        for ask in (lambda: queries.answer("SELECT count(*) FROM events"), queries.tables):
+            with pytest.raises(UsageError, match="these queries are closed"):
+                ask()
+
+
+def test_who_asks_while_they_are_closed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refresh that is under way ends as it began; then there is nothing left to ask."""
+    with counting.open("memory:") as live, ThreadPoolExecutor(1) as pool:
+        queries = Queries(live)
+        refresh = Picture.refresh
+        closing = []
+
+        def late(picture: Picture, *words: Any) -> Any:
+            closing.append(pool.submit(queries.close))
+            until(lambda: queries._jailer._closed, "it is being closed")
+            return refresh(picture, *words)
+
+        monkeypatch.setattr(Picture, "refresh", late)
+        with pytest.raises(UsageError, match="these queries are closed"):
+            queries.answer("SELECT count(*) FROM events")
+        closing[0].result(20)
+        assert queries._logs == {}
 
 
 # Under load.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -359,6 +360,9 @@ class SqliteEngine(OneMachine):
         for number, claim in self._claims.items():
             if number not in self._revoked:
                 self._states[number].release(claim)
+                # Inside the claim, as it began. A successor's is told apart outside of it too.
+                with suppress(HoldfastError), self._states[number].held(claim):
+                    self._waiting.stop_listening(folder_of(self.root, number))
         for view in self._views.values():
             view.close()
         for inbox in self._inboxes.values():

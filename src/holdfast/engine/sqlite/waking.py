@@ -56,7 +56,10 @@ class Waiting:
         self.fifos[folder] = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def stop_listening(self, folder: Path) -> None:
-        """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's."""
+        """Leave no FIFO behind, so that a directory at rest is plain files; not a successor's.
+
+        Inside the claim, or a successor's may come between the look and the end of it.
+        """
         path = folder / FIFO
         descriptor = self.fifos.pop(folder)
         status = status_of(path)

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +64,8 @@ class Rejects:
     def _turn_over(self) -> None:
         if self.older.exists():
             _log.warning("%s is overwritten: more was rejected than is kept", self.older)
-        self.path.replace(self.older)
+        with suppress(FileNotFoundError):  # another bridge did it a moment ago
+            self.path.replace(self.older)
 
     def tell(self, *, at_once: bool = False) -> None:
         """At once the first time, then not for every one of them."""

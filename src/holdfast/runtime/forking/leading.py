@@ -92,7 +92,9 @@ class Leads:
         while low < high:  # the first that fired later
             middle = (low + high) // 2
             page = view.journal(middle, 1)
-            if page and read_firings(page[0])[middle - page[0].first].now <= now:
+            if page and (  # what is past retention was before
+                page[0].first > middle or read_firings(page[0])[middle - page[0].first].now <= now
+            ):
                 low = middle + 1
             else:
                 high = middle

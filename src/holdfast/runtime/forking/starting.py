@@ -19,7 +19,7 @@ from holdfast.runtime.forking.recorded import UnderWay
 from holdfast.runtime.forking.track import name_of
 from holdfast.runtime.forking.values import Values
 from holdfast.runtime.forking.workshop import Begin
-from holdfast.runtime.replaying.history import History
+from holdfast.runtime.replaying.history import History, written
 from holdfast.runtime.snapshots.beginnings import is_of, snapshots_of, start_of
 from holdfast.runtime.snapshots.restoring import StoredContents, manifest_of
 from holdfast.runtime.snapshots.store import SnapshotStore
@@ -35,6 +35,7 @@ class StartingPoint(NamedTuple):
 
 
 BEGINNING = StartingPoint({}, "the beginning")
+GONE = float("-inf")  # the time of what is past retention: before any other
 
 
 def from_snapshot(engine: Engine, store: SnapshotStore, name: str) -> StartingPoint:
@@ -96,39 +97,52 @@ def generation_at(engine: Engine, at: float) -> range:
 
 
 def head_at(engine: Engine, number: int, at: float) -> Head:
-    """How far a partition had come at a time, by what it recorded."""
+    """How far a partition had come at a time, by what it recorded.
+
+    What is past retention was before, as long as the last thing before that time is kept.
+    """
     view = engine.view(number)
     end = view.head()
     values = Values(engine.catalog.schemas, None)
 
     def stamp(position: int) -> float:
-        return view.frames(position, 1)[0].stamp
+        found = view.frames(position, 1)
+        return found[0].stamp if found and found[0].first <= position else GONE
 
     def fired(firing: int) -> float:
-        return _firing(view, firing).now
+        found = firing_of(view, firing)
+        return GONE if found is None else found.now
 
     def issued(action: int) -> float:
-        page = view.actions(action, 1)[0]
-        return decisions(page.frame, values)[action - page.first].now
+        found = view.actions(action, 1)
+        if not found or found[0].first > action:
+            return GONE
+        return decisions(found[0].frame, values)[action - found[0].first].now
 
     position = bisect_right(range(end.position), at, key=stamp)
     journalled = bisect_right(range(end.journal_next), at, key=fired)
-    if journalled < end.journal_next:  # what it overtook was folded later too
-        position = min(position, _firing(view, journalled).position)
+    following = firing_of(view, journalled)
+    if following is not None:  # what it overtook was folded later too
+        position = min(position, following.position)
     actions = bisect_right(range(end.actions_next), at, key=issued)
+    counts = ((position, stamp), (journalled, fired), (actions, issued))
+    last = [when(count - 1) if count else 0.0 for count, when in counts]
+    if GONE in last or (following is None and journalled < end.journal_next):
+        raise UsageError(
+            f"partition {number} at {written(at)}: where it stood then is past retention: give a "
+            "later time, or a snapshot that is newer"
+        )
     letters = sum(letter.now <= at for letter, _ in view.letters())
     begun = History(engine, number).begin().head.now
-    now = max(
-        begun,
-        stamp(position - 1) if position else 0.0,
-        fired(journalled - 1) if journalled else 0.0,
-    )
-    return Head(position, now, actions, letters + 1, journalled)
+    return Head(position, max(begun, *last[:2]), actions, letters + 1, journalled)
 
 
-def _firing(view: View, number: int) -> Firing:
-    page = view.journal(number, 1)[0]
-    return read_firings(page)[number - page.first]
+def firing_of(view: View, number: int) -> Firing | None:
+    """None for one that is past retention."""
+    found = view.journal(number, 1)
+    if not found or found[0].first > number:
+        return None
+    return read_firings(found[0])[number - found[0].first]
 
 
 def time_of(engine: Engine, partition: int | None, position: int) -> float:

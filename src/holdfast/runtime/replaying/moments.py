@@ -115,8 +115,8 @@ def state_at(
     if committed is not None and committed.updated <= time:
         return committed
     lives = [History(engine, number) for number in numbers]
-    kept = (frame for life in lives for frame in life.frames(life.view.inbox_first()))
-    first = next(kept, None)
+    kept = ((life, each) for life in lives for each in life.view.frames(life.view.inbox_first(), 1))
+    first = next((frame for life, frame in kept if frame.first < life.end.position), None)
     with snapshots_at(snapshots, engine) as store:
         if (first is None or time < first.stamp) and not any(
             is_begun(life, store, time) for life in lives

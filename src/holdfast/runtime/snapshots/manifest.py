@@ -124,8 +124,13 @@ class Manifest(msgspec.Struct, frozen=True):
         return max(max(e.stamp[0], float(e.head.get("now", 0.0))) for e in self.partitions)
 
 
+def is_name(name: str) -> bool:
+    """No other was ever given: an object of another name was put there by somebody else."""
+    return len(name) <= NAME_LENGTH_MAX and _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+    if not is_name(name):
         raise UsageError(
             f"{name[:120]!r} cannot name a snapshot: use letters, digits and . _ - only, beginning "
             f"with a letter or digit, {NAME_LENGTH_MAX} at most"

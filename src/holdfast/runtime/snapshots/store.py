@@ -14,7 +14,14 @@ from typing import NamedTuple
 from holdfast.blob.port import Blob
 from holdfast.engine.urls import parse
 from holdfast.errors import DamagedData, Missing, TheirBug, UsageError, WrongFleet
-from holdfast.runtime.snapshots.manifest import WAY_OUT, Manifest, check_name, decode, encode
+from holdfast.runtime.snapshots.manifest import (
+    WAY_OUT,
+    Manifest,
+    check_name,
+    decode,
+    encode,
+    is_name,
+)
 
 
 class Listed(NamedTuple):
@@ -54,7 +61,7 @@ class SnapshotStore:
         found = []
         for name in self.blob.list("snapshots"):
             number, dot, rest = name.removeprefix("snapshots/").partition(".")
-            if dot and number.isdigit():
+            if dot and number.isdigit() and is_name(rest):
                 found.append(Listed(int(number), rest))
         return sorted(found)
 

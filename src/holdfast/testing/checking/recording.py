@@ -14,7 +14,7 @@ import msgspec
 from holdfast.engine import inheritance
 from holdfast.engine.port import View
 from holdfast.engine.urls import open_engine
-from holdfast.errors import UsageError
+from holdfast.errors import DamagedData, UsageError
 from holdfast.model.agent import Agent
 from holdfast.model.calls import CallFailed
 from holdfast.model.event import Event
@@ -147,8 +147,11 @@ def _stored_inbox(number: int, view: View, most: int | None) -> Inbox:
     while position < end:
         frames = view.frames(position, FRAMES_AT_ONCE)
         if not frames or frames[0].first > position:
-            raise UsageError(
-                f"partition {number}: retention is removing events just now: run it again"
+            if view.inbox_first() > position:
+                return _stored_inbox(number, view, most)  # retention went past us: begin anew
+            raise DamagedData(
+                f"p{number:03d}: {end} events are to be folded, but the inbox ends at {position}: "
+                "`holdfast doctor --salvage` lists what is intact"
             )
         for each in frames:
             if each.first < end:

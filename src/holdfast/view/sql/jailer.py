@@ -61,6 +61,9 @@ def _seal(descriptor: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
 
 
+CLOSED = "these queries are closed: make others"
+
+
 class Result(NamedTuple):
     columns: list[tuple[str, str]]
     rows: list[list[object]]
@@ -76,7 +79,11 @@ class Prisoner:
         ours, theirs = socket.socketpair()
         with theirs:
             words = [str(theirs.fileno()), str(os.getpid()), str(limits.memory_bytes)]
-            self._process = starting.submit(_start, words, theirs.fileno()).result()
+            try:
+                self._process = starting.submit(_start, words, theirs.fileno()).result()
+            except BaseException:
+                ours.close()
+                raise
         self._line = ours
         self.is_well = True
         try:
@@ -195,7 +202,7 @@ class Jailer:
                 f"{time.monotonic() - waited:.0f} s: ask again"
             )
         try:
-            prisoner = self._take() or Prisoner(self._limits, self._starting)
+            prisoner = self._take() or self._make()
             try:
                 yield prisoner
             except Exception:
@@ -211,12 +218,22 @@ class Jailer:
     def _take(self) -> Prisoner | None:
         while True:
             with self._lock:
+                if self._closed:
+                    raise UsageError(CLOSED)
                 if not self._free:
                     return None
                 taken = self._free.pop()
             if not taken.has_ended:
                 return taken
             taken.close()  # somebody has ended it while it waited
+
+    def _make(self) -> Prisoner:
+        try:
+            return Prisoner(self._limits, self._starting)
+        except RuntimeError:  # nothing is started any more
+            if self._closed:
+                raise UsageError(CLOSED) from None
+            raise
 
     def _give_back(self, prisoner: Prisoner) -> None:
         with self._lock:

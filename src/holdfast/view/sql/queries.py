@@ -27,7 +27,7 @@ try:
 
     from holdfast.runtime.exporting.columns import FIXED
     from holdfast.runtime.exporting.payloads import Payloads
-    from holdfast.view.sql.jailer import Jailer, Shared
+    from holdfast.view.sql.jailer import CLOSED, Jailer, Shared
     from holdfast.view.sql.logs import Log
     from holdfast.view.sql.models import Models
     from holdfast.view.sql.picture import ClassSheets, Picture
@@ -67,6 +67,7 @@ class Queries:
         self._models = Models(live)
         self._jailer = Jailer(self.limits)
         self._refreshing = threading.Lock()
+        self._closed = False
         self._picture = Picture(self._engine)
         self._payloads = Payloads(self._engine.catalog.schemas)
         self._logs: dict[Kind, Log] = {kind: self._log(kind) for kind in _LOGS}
@@ -138,6 +139,8 @@ class Queries:
         if not self._refreshing.acquire(timeout=seconds):
             raise Busy(f"tables are being read for another query for {seconds:g} s: ask again")
         try:
+            if self._closed:
+                raise UsageError(CLOSED)
             yield
         finally:
             self._refreshing.release()
@@ -205,9 +208,13 @@ class Queries:
         return Seen(found, {n: head.position for n, head in moment.heads.items()}, [])
 
     def close(self) -> None:
+        self._closed = True
         self._jailer.close()
-        self._picture = Picture(self._engine)  # tables that were shared go with the old one
-        self._logs.clear()
+        # After a refresh that is under way. One that takes longer keeps its tables until it ends.
+        if self._refreshing.acquire(timeout=self.limits.wait_seconds):
+            self._picture = Picture(self._engine)  # tables that were shared go with the old one
+            self._logs.clear()
+            self._refreshing.release()
 
     def __enter__(self) -> Queries:
         return self
