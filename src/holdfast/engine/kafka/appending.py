@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.records import Header
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
-from holdfast.engine.kafka.troubles import explain, unanswered
+from holdfast.engine.kafka.troubles import error_of, explain, unanswered
 from holdfast.errors import Busy, HoldfastError, UsageError
 
 POLL_SECONDS = 0.1
@@ -124,7 +124,7 @@ class Appender:
                 f"{self._settings.place}: too much waits to be sent: are the brokers up?"
             ) from None
         except KafkaException as trouble:
-            raise self._failed(trouble.args[0], producer, doing) from None
+            raise self._failed(error_of(trouble), producer, doing) from None
         if not delivery.wait(seconds):
             self._note_silence(producer, (topic, partition), seconds)
             raise unanswered(self._settings, doing, seconds)

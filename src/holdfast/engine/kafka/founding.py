@@ -30,8 +30,8 @@ class Founded:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
+        self.feed = Feed(settings)  # refused settings end here, before any thread is there
         self.appender = Appender(settings)
-        self.feed = Feed(settings)
         try:
             self.catalog = KafkaCatalog(
                 settings, self.feed, lambda *record: self.appender.write(*record).offset

@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Message
@@ -110,14 +111,19 @@ class Mirror:
 
     def _open_files(self) -> None:
         limits = self._limits
-        self.inbox = MirroredInbox(self.folder, limits, self._clock, no_faults, self._standing)
-        self.view = SqliteView(self.folder, self.inbox)
-        self.state = MirroredState(self.folder)
-        found = self.inbox.head()
-        if found.incarnation != self.incarnation or self.view.incarnation() != self.incarnation:
-            raise DamagedData(f"{self.folder}: it is of another partition")
-        if self.is_ahead(self.view.head()):
-            raise DamagedData(f"{self.folder}: its inbox ends before its state")
+        with ExitStack() as opened:
+            self.inbox = MirroredInbox(self.folder, limits, self._clock, no_faults, self._standing)
+            opened.callback(self.inbox.close)
+            self.view = SqliteView(self.folder, self.inbox)
+            opened.callback(self.view.close)
+            self.state = MirroredState(self.folder)
+            opened.callback(self.state.close)
+            found = self.inbox.head()
+            if found.incarnation != self.incarnation or self.view.incarnation() != self.incarnation:
+                raise DamagedData(f"{self.folder}: it is of another partition")
+            if self.is_ahead(self.view.head()):
+                raise DamagedData(f"{self.folder}: its inbox ends before its state")
+            opened.pop_all()
 
     # Filling, on the thread of the feed.
 

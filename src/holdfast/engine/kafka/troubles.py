@@ -202,6 +202,13 @@ def _is_hopeless(complaint: KafkaError) -> bool:
     return (refused and _NO_TOKEN not in complaint.str()) or complaint.code() == KafkaError._SSL
 
 
+def error_of(trouble: KafkaException) -> KafkaError:
+    """The client library keeps what its `produce` raises for ever, and with its frames the producer
+    would stay: threads, pipes and all."""
+    trouble.__traceback__ = None
+    return trouble.args[0]  # type: ignore[no-any-return]
+
+
 def is_refusal(error: KafkaError) -> bool:
     """Whether trying again does not help."""
     code = error.code()

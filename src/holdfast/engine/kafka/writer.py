@@ -20,7 +20,7 @@ from holdfast.engine.kafka.feed import Place
 from holdfast.engine.kafka.owners import Notice
 from holdfast.engine.kafka.records import Entry, Header, pack_entry, pack_messages
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
-from holdfast.engine.kafka.troubles import FENCED, explain, is_refusal
+from holdfast.engine.kafka.troubles import FENCED, error_of, explain, is_refusal
 from holdfast.errors import Busy, HoldfastError, Unreachable
 from holdfast.stepping.commit import Outgoing
 
@@ -115,7 +115,7 @@ class Writer:
             self._flush()
             self._producer.abort_transaction(self._seconds)
         except KafkaException as trouble:
-            failed = trouble.args[0]
+            failed = error_of(trouble)
         # `is`: an error of the library that is compared with None fails, in some later call.
         errors = [error for error in (*arrived, failed) if error is not None]
         if not errors and len(arrived) == len(places):
@@ -176,7 +176,7 @@ class Writer:
                 self._send_offsets(offsets, group)
             producer.commit_transaction(self._seconds)
         except KafkaException as trouble:
-            raise self._judged(trouble.args[0]) from None
+            raise self._judged(error_of(trouble)) from None
         except BufferError:
             full = Busy(
                 f"{self._settings.place}: more waits to be sent than memory is set aside for: if "

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
 from holdfast.engine.kafka.topics import TopicPlan, Topics
-from holdfast.engine.kafka.troubles import explain
+from holdfast.engine.kafka.troubles import error_of, explain
 from holdfast.errors import Busy
 from holdfast.runtime.sourcing.records import Rejected
 
@@ -64,7 +64,7 @@ class Rejects:
         except BufferError:
             raise Busy(f"{self.topic}: too much waits to be written: are the brokers up?") from None
         except KafkaException as trouble:
-            raise explain(trouble.args[0], self._settings, f"writing {self.topic}") from None
+            raise explain(error_of(trouble), self._settings, f"writing {self.topic}") from None
         if producer.flush(WRITE_SECONDS):
             self._producer = None  # appending.py says why
             raise Busy(f"{self.topic}: no acknowledgement within {WRITE_SECONDS:g} s: try again")
