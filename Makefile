@@ -24,7 +24,7 @@ INSTALL := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input i
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format quick quick-tests quick-seeds test test-times planted test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients proto wheel clean
+.PHONY: help setup lint format quick quick-tests quick-seeds test test-times test-coverage planted test-kafka soak chaos-kafka sim-coverage demo bench bench-kafka bench-gateway bench-smoke clients proto wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,18 @@ test-times: setup ## What the tests of `make test` cost: a table by folder and f
 	@status=0; times=$$(mktemp); trap 'rm -f "$$times"' EXIT; trap 'exit 130' INT TERM; \
 		HOLDFAST_TEST_TIMES="$$times" $(BIN)/python -m pytest -p tests.run.times $(TESTS) || status=$$?; \
 		$(BIN)/python -m tests.run.times "$$times"; \
+		exit $$status
+
+COVERAGE = $(BIN)/python -m coverage
+COVERAGE_SETTINGS = --rcfile=tests/run/coverage.ini
+
+test-coverage: setup ## Which share of the lines of each top folder the tests of `make test` run
+	@status=0; found=$$(mktemp -d); trap 'rm -rf "$$found"' EXIT; trap 'exit 130' INT TERM; \
+		export COVERAGE_FILE="$$found/data"; \
+		$(COVERAGE) run $(COVERAGE_SETTINGS) -m pytest -q $(TESTS) || status=$$?; \
+		$(COVERAGE) combine $(COVERAGE_SETTINGS) -q; \
+		$(COVERAGE) json $(COVERAGE_SETTINGS) -q -o "$$found/json"; \
+		$(BIN)/python -m tests.run.coverage "$$found/json"; \
 		exit $$status
 
 planted: setup ## Plant the known bugs, each by itself: which are caught, which are missed
