@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from holdfast.engine import questions
-from holdfast.engine.kafka import lines, serving, settings, wire
+from holdfast.engine.kafka import lines, settings, wire
 from holdfast.engine.kafka.asking import NotServed, RemoteView
 from holdfast.engine.kafka.serving import ViewServer
 from holdfast.testing.conformance.workbench import record, soon, together
@@ -124,8 +124,10 @@ def test_garbage_hurts_nobody(fleet: Fleet) -> None:
 
 def test_half_a_request_is_not_waited_for(fleet: Fleet) -> None:
     """Nor one that comes drop by drop; meanwhile others are served."""
-    server = fleet.serve(greeting_seconds=0.3)
+    server = fleet.serve()
     remote = fleet.read(server)
+    remote.head()  # our own line has been greeted, however busy the machine is
+    server._greeting_seconds = 0.3
     with dial(server) as silent, dial(server) as half, dial(server) as dripping:
         half.sendall(frame(token(server), 0, "head", ())[:-1])
         started = time.monotonic()
@@ -199,12 +201,12 @@ def test_an_owner_that_stops_while_it_answers_is_noticed_quickly(fleet: Fleet) -
 
     def stuck() -> dict[str, int]:
         asked.set()
-        go_on.wait(10.0)
+        go_on.wait(60.0)
         return {}
 
     fleet.view = instead(fleet.view, marks=stuck)
     server = fleet.serve()
-    remote = fleet.read(server)
+    remote = fleet.read(server, timeout=100.0)
 
     def ask() -> None:
         with pytest.raises(NotServed):
@@ -212,21 +214,21 @@ def test_an_owner_that_stops_while_it_answers_is_noticed_quickly(fleet: Fleet) -
         go_on.set()
 
     def stop() -> None:
-        assert asked.wait(5.0)
-        started = time.monotonic()
+        assert asked.wait(60.0)
         server.close()
-        assert time.monotonic() - started < serving.CLOSE_SECONDS + 0.5
 
+    started = time.monotonic()
     together(ask, stop)
+    assert time.monotonic() - started < 20.0, "the end of the answer was waited for"
 
 
 def test_an_owner_that_is_stuck_is_not_waited_for(fleet: Fleet) -> None:
     go_on = threading.Event()
-    fleet.view = instead(fleet.view, marks=lambda: go_on.wait(10.0) and {})
+    fleet.view = instead(fleet.view, marks=lambda: go_on.wait(60.0) and {})
     server = fleet.serve()
-    remote = fleet.read(server, timeout=0.2)
     with pytest.raises(NotServed, match=r"did not answer within 0\.2 s"):
-        remote.marks()
+        fleet.read(server, timeout=0.2).marks()
+    remote = fleet.read(server)
     assert remote.head() == fleet.owner.head, "on a line of its own"
     go_on.set()
     assert remote.marks() == {}

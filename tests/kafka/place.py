@@ -24,11 +24,13 @@ from tests.kafka.ledger import Ledger, Reader
 from tests.kills.harness import Site, children, ended, wait_until
 from tests.kills.producer import Progress
 from tests.kills.script import SOURCES, Row, first_rows
+from tests.run.speed import patient
 from tests.servers.kafka import KafkaCluster
 from tests.servers.proxy import Proxy
 
 PARTITIONS = 4
 SETTINGS = "session_seconds=2&transaction_seconds=5"
+CALM_SECONDS = patient(60.0)
 END_SECONDS = 90.0  # a clean end, on a machine that has other things to do
 WORKER = "holdfast.runtime.process"
 
@@ -168,7 +170,7 @@ class Place(Site):
         told = Path(f"{self.progress(source)}.stop").exists()
         return told and self.producers[source].poll() == 0
 
-    def calm(self, seconds: float = 60.0) -> dict[str, list[Row]]:
+    def calm(self, seconds: float = CALM_SECONDS) -> dict[str, list[Row]]:
         """Let the producers finish; what they sent, per source, in order. Nobody asks any more."""
         if self.onlooker is not None:
             ended(self.onlooker)

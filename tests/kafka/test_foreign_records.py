@@ -87,7 +87,7 @@ def test_what_a_fleet_is_made_of_has_to_be_ours(
     end = _end_of(kafka, f"{prefix}.{topic}")
     put(kafka, f"{prefix}.{topic}", value, headers)
     for enter in (_open, _look):
-        with told(kind, part.format(end=end), seconds=15.0):
+        with told(kind, part.format(end=end), seconds=patient(15.0)):
             enter(fleet, url)
 
 
@@ -116,7 +116,7 @@ def _first_of(kafka: str, topic: str) -> dict[str, object]:
 def _open(fleet: Fleet, url: str) -> None:
     """The claim comes with the assignment, behind the call."""
     with fleet.open(url) as live:
-        live.settle(timeout=10.0)
+        live.settle(timeout=patient(10.0))
 
 
 def _look(fleet: Fleet, url: str) -> None:

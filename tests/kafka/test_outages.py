@@ -15,6 +15,7 @@ from tests.kafka.drones import Drone, Note, fleet
 from tests.kafka.tenants import add_tenant, url_of
 from tests.kafka.test_refusals import told
 from tests.kafka.test_scaling import flows_on
+from tests.run.speed import patient
 from tests.servers.kafka import KafkaCluster
 from tests.servers.kafka_secure import SecureKafkaCluster
 
@@ -43,7 +44,7 @@ def test_a_fleet_outlives_its_broker(tmp_path: Path, secured: bool) -> None:
             for kill in kills[:1] if secured else kills:
                 kill()
                 event = Note(text=f"during {len(sent)}")
-                with told(TryAgainExactly, "are the brokers up?", seconds=4.0):
+                with told(TryAgainExactly, "are the brokers up?", seconds=patient(4.0)):
                     _try(live, event, 2.0)
                 with told(Unreachable, "Connection refused", "are the brokers up?"):
                     fleet.connect(url)
@@ -125,6 +126,6 @@ def test_a_password_that_is_changed_under_a_fleet(tmp_path: Path) -> None:
             cluster.broker(1).start()
             cluster.wait_ready()
             with pytest.raises(AccessDenied, match="refuse our credentials"):
-                live.send(Drone, "d-1", Note(text="after"), timeout=5.0)
+                live.send(Drone, "d-1", Note(text="after"), timeout=patient(10.0))
         with told(AccessDenied, "refuse our credentials"):
             fleet.open(url)

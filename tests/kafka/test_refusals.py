@@ -168,7 +168,7 @@ def test_of_several_reasons_the_best_is_told() -> None:
 )
 def test_a_wrong_url(url: str, part: str, tmp_path: Path) -> None:
     for enter in (fleet.open, fleet.connect):
-        with told(UsageError, part, seconds=2.0):
+        with told(UsageError, part, seconds=patient(4.0)):
             enter(url)
     done = holdfast_here("state", "Drone/d-1", "--engine", url, cwd=tmp_path, code=2)
     refused(done, part)
@@ -243,6 +243,12 @@ def test_a_topic_with_other_partitions(kafka: str, prefix: str, tmp_path: Path) 
     admin = AdminClient({"bootstrap.servers": kafka})
     for done in admin.create_partitions([NewPartitions(f"{prefix}.inbox.0", 3)]).values():
         done.result(10.0)
+    topic = f"{prefix}.inbox.0"
+    wait_until(
+        lambda: len(admin.list_topics(timeout=10.0).topics[topic].partitions) == 3,
+        patient(30.0),
+        "the broker knows the partitions too",
+    )
     with told(UsageError, "inbox.0 has 3 partitions, the fleet has 1", "holdfast rescale"):
         fleet.open(url)
 
@@ -252,6 +258,11 @@ def test_a_topic_that_is_gone(kafka: str, prefix: str, tmp_path: Path) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     for done in admin.delete_topics([f"{prefix}.changelog.0"]).values():
         done.result(10.0)
+    wait_until(
+        lambda: f"{prefix}.changelog.0" not in admin.list_topics(timeout=10.0).topics,
+        patient(30.0),
+        "the broker knows that it is gone too",
+    )
     with told(UsageError, f"topic {prefix}.changelog.0 is missing: restore it"):
         fleet.open(url)
 
@@ -306,8 +317,8 @@ def test_a_group_of_somebody_else(kafka: str, prefix: str, tmp_path: Path) -> No
         refused(holdfast_here("run", FILE, "--engine", url, cwd=tmp_path, code=2), *parts)
         settings = KafkaSettings(kafka, prefix, cache=tmp_path)
         member = Membership(settings, f"{prefix}.inbox.0", None, lambda: None)
-        with closing(member), told(UsageError, "no workers of this fleet", seconds=30.0):
-            while time.monotonic() < deadline + 30.0:
+        with closing(member), told(UsageError, "no workers of this fleet", seconds=patient(30.0)):
+            while time.monotonic() < deadline + patient(30.0):
                 member.assigned()
                 stranger.poll(0.1)
     finally:

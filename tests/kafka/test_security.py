@@ -108,7 +108,7 @@ def test_brokers_keep_tenants_apart(cluster: SecureKafkaCluster) -> None:
     assert _error_of_polling(member) == KafkaError.GROUP_AUTHORIZATION_FAILED
     writer = Producer({"transactional.id": f"{A}.p0", **stranger})
     with pytest.raises(KafkaException) as refused:
-        writer.init_transactions(10.0)
+        writer.init_transactions(patient(10.0))
     code = refused.value.args[0].code()
     assert code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -117,13 +117,13 @@ def _error_of_producing(settings: dict[str, Any], topic: str) -> int | None:
     told: list[KafkaError | None] = []
     producer = Producer(settings)
     producer.produce(topic, b"not mine", on_delivery=lambda error, _: told.append(error))
-    producer.flush(10.0)
+    producer.flush(patient(10.0))
     return told[0].code() if told[0] else None
 
 
 def _error_of_polling(consumer: Consumer) -> int | None:
     try:
-        record = consumer.poll(10.0)
+        record = consumer.poll(patient(10.0))
         assert record is not None
         error = record.error()
         return error.code() if error else None

@@ -124,7 +124,7 @@ def test_commands_beside_a_fleet_that_works(ground: Ground) -> None:
     with Running(*words, cwd=ground.folder) as running, fleet.connect(url) as live:
         live.send(Truck, "t-5", Remind(seconds=20.0))
         with sending(live) as depot:
-            eventually("it works", lambda: tokens(live) > 200)
+            eventually("it works", lambda: tokens(live) > 200 and trucks(live) == len(KEYS))
             for name in ("one", "two", "three"):
                 taken.append((name, len(depot.sent)))
                 told = ground.command("snapshot", "create", name, *where, "--engine", url)
@@ -143,6 +143,10 @@ def test_commands_beside_a_fleet_that_works(ground: Ground) -> None:
         assert told.endswith(f"holdfast run FLEET {option}\n")
         opened = f"sqlite:{ground.folder / 'there'}" if target == "there" else target
         goes_on(opened, depot, acknowledged)
+
+
+def trucks(live: Live) -> int:
+    return sum(1 for _ in live.states(Truck))
 
 
 def loads(live: Live) -> int:

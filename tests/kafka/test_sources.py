@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -97,7 +98,10 @@ def test_every_event_arrives_once_and_in_order_though_the_reader_is_killed(
         assert site.letters(engine) == ""
         assert site.rejected() == []
         assert running.stop() == 0
-    assert running.errors.read_text().count("source reader 0 ended") == 5
+    # A busy machine may let one be silent for so long that the supervisor ends it too.
+    ends = re.findall(r"source reader 0 ended \((.+?)\)", running.errors.read_text())
+    assert ends.count("-9") >= 5
+    assert set(ends) <= {"-9", "1"}
 
 
 @pytest.mark.kill

@@ -209,7 +209,8 @@ def test_a_replay_makes_the_same_of_it(tmp_path: Path) -> None:
 
 def test_a_fleet_that_folds_by_itself_takes_it_between_frames(tmp_path: Path) -> None:
     """Not behind all that waited when it came."""
-    slow, gate = threading.Event(), threading.Event()
+    events = 300
+    slow, sent, gate = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(Agent):
         count: int = 0
@@ -219,6 +220,7 @@ def test_a_fleet_that_folds_by_itself_takes_it_between_frames(tmp_path: Path) ->
         def moved(self, event: Moved, ctx: Context) -> None:
             self.count += 1
             slow.set()
+            sent.wait(60.0)
             gate.wait(0.02)
 
         @on
@@ -226,16 +228,17 @@ def test_a_fleet_that_folds_by_itself_takes_it_between_frames(tmp_path: Path) ->
             self.landed = self.count
 
     with Fleet("slow", agents=[Slow]).open(f"sqlite:{tmp_path / 'data'}") as live:
-        for x in range(50):
+        for x in range(events):
             live.send(Slow, "s", Moved(x=x))
-        assert slow.wait(10.0)
+        assert slow.wait(60.0)
+        sent.set()
         receipt = live.send(Slow, "s", LandNow())
         state = live.state(Slow, "s", after=receipt)
         assert state is not None
-        assert state.landed < 50
+        assert state.landed < events
         gate.set()
         live.settle()
-        assert live.state(Slow, "s") == Slow(count=50, landed=state.landed)
+        assert live.state(Slow, "s") == Slow(count=events, landed=state.landed)
 
 
 def test_what_is_no_priority_is_refused() -> None:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_jars import jars
-from tests.servers.kafka_settings import broker_settings, java_options
+from tests.servers.kafka_settings import LEFT_ALONE, broker_settings, java_options
 from tests.servers.ports import free_ports
 from tests.servers.small_disks import SmallDisks
 
@@ -218,7 +218,7 @@ def running_kafka() -> Iterator[str]:
     if given:
         yield given
         return
-    with KafkaCluster() as cluster:
+    with KafkaCluster(settings=LEFT_ALONE) as cluster:
         yield cluster.bootstrap
 
 

@@ -11,7 +11,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,6 +23,7 @@ import psycopg
 
 from tests.servers import processes
 from tests.servers.missing import missing
+from tests.servers.ports import free_ports
 
 START_SECONDS = 60.0
 PASSWORD = "sea/shanty?"  # has to be escaped in a URL
@@ -37,8 +37,7 @@ class PostgresServer:
         self._folder = folder
         self._user = _unprivileged()
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.url = f"postgres://tester:sea%2Fshanty%3F@127.0.0.1:{self.port}/postgres"
         if self._user is not None:
             os.chown(folder, self._user.pw_uid, self._user.pw_gid)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import pytest
 
 from tests.servers import processes
 from tests.servers.missing import missing
+from tests.servers.ports import free_ports
 
 START_SECONDS = 60.0
 BUCKET = "holdfast"
@@ -51,20 +51,12 @@ def _program() -> str:
     return found
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class Seaweed:
     """Kept over a kill: `start` again serves the same data on the same ports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ports = _free_ports(8)
+        self._ports = free_ports(8)
         self.port = self._ports[6]
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "users.json").write_text(json.dumps(_USERS), "utf-8")

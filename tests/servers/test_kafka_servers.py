@@ -140,7 +140,7 @@ def test_a_full_disk_ends_a_broker_and_a_larger_one_helps() -> None:
         written = 0
         with pytest.raises(KafkaException):
             for _ in range(20):
-                written = 1 + produce(settings, "full", os.urandom(900_000), seconds=1.0)
+                written = 1 + produce(settings, "full", os.urandom(900_000), seconds=patient(5.0))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while cluster.broker(1).is_running and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -137,8 +137,11 @@ def test_held_answers_are_to_requests_that_arrived(proxy: Proxy, echo: Echo) -> 
     with connect(proxy.in_front_of(echo.port)) as client:
         proxy.hold_answers()
         client.sendall(b"do it")
-        assert is_silent(client)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while echo.got != b"do it" and time.monotonic() < deadline:
+            time.sleep(0.01)
         assert echo.got == b"do it"
+        assert is_silent(client)
         proxy.heal()
         assert read(client, 5) == b"do it"
 

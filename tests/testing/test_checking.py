@@ -296,7 +296,7 @@ def test_a_handler_that_does_not_end_is_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = in_handler("self.number += 1\nwhile self.number == 4:\n    pass")
-    report = checked(tmp_path, body, monkeypatch, events=20, step_seconds=0.5)
+    report = checked(tmp_path, body, monkeypatch, events=20, step_seconds=2.0)
     assert report.clean
     assert any("TimeoutError: it ran longer than" in each.text for each in report.problems)
 

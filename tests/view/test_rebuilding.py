@@ -90,6 +90,7 @@ def test_readers_never_see_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                         [(Drone, f"d-{i}", Battery(zone="z", percent=1)) for i in range(50)]
                     )
                     sent += 50
+                    time.sleep(0.01)  # the rebuild has to catch up with it
         finally:
             done.set()
             for reader in readers:

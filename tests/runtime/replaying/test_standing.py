@@ -18,7 +18,7 @@ from holdfast.stepping.fates import Fates
 from tests.runtime import doors
 from tests.runtime.doors import Close, Door
 from tests.runtime.forking.recordings import work
-from tests.runtime.semantics import World, opened
+from tests.runtime.semantics import World, opened, until
 from tests.simulation import fleet_v1 as yard
 
 
@@ -75,10 +75,15 @@ def compensated(tmp_path: Path) -> Iterator[World]:
         world.run()
         world.live.send(Door, "d-1", Close())
         (lock,) = world.live.actions()
-        timer = threading.Timer(0.01, world.run)
-        timer.start()
+
+        def fold_both() -> None:
+            until(lambda: world.live.positions()[0].lag == 2, "the command waits too")
+            world.run()
+
+        folding = threading.Thread(target=fold_both)
+        folding.start()
         world.live.compensate(lock.id, "the wrong door")
-        timer.join()
+        folding.join()
         yield world
 
 

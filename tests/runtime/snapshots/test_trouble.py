@@ -271,8 +271,7 @@ def test_killed_while_restoring(
 
 
 def at(seaweed: Seaweed, keys: dict[str, str], prefix: str) -> SnapshotStore:
-    url = seaweed.url(prefix)
-    return SnapshotStore(open_blob(url, environment=keys, patience_seconds=0.2))
+    return SnapshotStore(open_blob(seaweed.url(prefix), environment=keys))
 
 
 def test_by_way_of_s3(data: Path, tmp_path: Path, seaweed: Seaweed) -> None:

@@ -18,6 +18,7 @@ from holdfast.errors import Busy, InUse
 
 _LOOK_SECONDS = 0.1  # whoever looks who holds a lock takes it for less than this
 _LEFTOVER_SECONDS = 5.0  # from fork to exec takes a millisecond, on a crowded machine far more
+_TRY_SECONDS = 0.01  # between two tries of a holder
 _POLL_SECONDS = (0.00005, 0.00005, 0.0001, 0.0002, 0.0005, 0.001)
 
 
@@ -212,7 +213,7 @@ class HolderLock:
                 others = [pid for pid in _who_has_open(descriptor) if pid != os.getpid()]
                 os.close(descriptor)
                 raise self._refusal(holder, alive, others)
-            time.sleep(_LOOK_SECONDS / 10)
+            time.sleep(_TRY_SECONDS)
         _sign(descriptor)
         self._descriptor = descriptor
 

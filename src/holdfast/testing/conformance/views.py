@@ -14,6 +14,7 @@ from holdfast.testing.conformance.commits import framed
 from holdfast.testing.conformance.promises import promise
 from holdfast.testing.conformance.workbench import (
     FLEET,
+    WAIT_SECONDS,
     Owner,
     Workbench,
     append,
@@ -138,7 +139,7 @@ class ViewConformance(Workbench):
             version = 0 if found is None else found.version
             assert version >= head >= seen
             seen = max(head, version)
-            assert seen < commits or done.wait(5)
+            assert seen < commits or done.wait(WAIT_SECONDS)
         worker.join()
         assert seen == commits
 

@@ -42,7 +42,7 @@ from holdfast.stepping.rows import raw_payload, read_raw_payload
 
 FLEET = "conformance"
 WAIT_SECONDS = 30.0  # also where the machine is busy
-HANGS_SECONDS = 60.0  # far beyond what a healthy engine needs for anything here
+HANGS_SECONDS = 200.0  # far beyond what a healthy engine needs for anything here
 SCHEMA = 1  # engines store the number and never ask what it means
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(list[str]).decode
