@@ -179,8 +179,7 @@ def test_lines_that_were_not_used_for_long_are_dropped(
     before = set(server._open)
     monkeypatch.setattr(lines, "IDLE_SECONDS", -1.0)
     remote.head()
-    soon(lambda: len(server._open) == 1)
-    assert before.isdisjoint(server._open)
+    soon(lambda: len(server._open) == 1 and before.isdisjoint(server._open))
 
 
 def test_an_owner_that_stops_is_noticed_quickly(fleet: Fleet) -> None:
