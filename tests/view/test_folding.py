@@ -215,8 +215,8 @@ def test_a_failing_fold_stops_the_view_and_nothing_else(
 
     both = type(fleet)("zones", agents=[Drone], views=[Picky, ZoneLoad])
     with both.open(f"sqlite:{tmp_path / 'data'}") as live:
-        live.send(Drone, "d-1", Battery(zone="north", percent=50))
-        live.view(Picky).catch_up()
+        first = live.send(Drone, "d-1", Battery(zone="north", percent=50))
+        live.view(Picky).get("all", after=first)
         receipt = live.send(Drone, "d-1", Battery(zone="north", percent=13))
         text = (
             r"view Picky failed at Battery of Drone/d-1 \(partition 0, position 1\): "
