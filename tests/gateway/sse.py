@@ -52,4 +52,5 @@ class Stream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.response.close()  # it may have the socket, and then the connection has it no more
         self._connection.close()
