@@ -1,6 +1,6 @@
 """For every test: settings of property tests, and lines that a test wants people to see.
 
-Machines differ, so slowness is no failure of a property; seeds are shown.
+Machines differ, so slowness is no failure of a property.
 """
 
 import os
@@ -9,7 +9,7 @@ import signal
 import sys
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.run import place, speed
 from tests.servers.kafka import kafka
@@ -35,14 +35,30 @@ speed.measure()
 os.environ["HOLDFAST_PORT"] = "none"
 
 settings.register_profile(
-    "holdfast", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "holdfast",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,  # the same examples each time
 )
+settings.register_profile("soak", settings.get_profile("holdfast"), derandomize=False)
 settings.load_profile("holdfast")
 
 
-@pytest.hookimpl(trylast=True)  # other hooks mark some
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test is imported: chance is for those who look for something new."""
+    if "soak" in config.option.markexpr:
+        settings.load_profile("soak")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whoever wants what is marked `soak` says so (`-m soak`)."""
+    """Behind those of folders, which mark some, and before pytest looks at marks.
+
+    Whoever wants what is marked `soak` says so (`-m soak`).
+    """
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.chance)
     if "soak" not in config.option.markexpr:
         soaking = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=soaking)
