@@ -86,7 +86,7 @@ class Appender:
             try:
                 producer.poll(POLL_SECONDS)
             except KafkaException as trouble:
-                self._abandon(producer, trouble.args[0])
+                self._abandon(producer, error_of(trouble))
 
     def _abandon(self, producer: Producer, error: KafkaError) -> None:
         """Nothing goes through it any more. Who waits is told; who comes next has another one."""

@@ -26,7 +26,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import admin_of, explain, is_refusal
+from holdfast.engine.kafka.troubles import admin_of, error_of, explain, is_refusal
 from holdfast.errors import DamagedData, HoldfastError, UsageError
 
 # The consumer is touched by its own thread only: it lets nobody else in while it polls. So this is
@@ -171,7 +171,7 @@ class Feed:
                 future.result()
             except KafkaException as trouble:
                 doing = f"deleting old records of {place.topic}"
-                raise explain(trouble.args[0], self._settings, doing) from None
+                raise explain(error_of(trouble), self._settings, doing) from None
 
     def _ask(
         self,
@@ -194,7 +194,7 @@ class Feed:
             try:
                 return int(found[asked].result().offset)
             except KafkaException as trouble:
-                error = trouble.args[0]
+                error = error_of(trouble)
                 if is_refusal(error) or time.monotonic() > deadline:
                     raise explain(error, self._settings, f"looking at {place.topic}") from None
             time.sleep(ASK_AGAIN_SECONDS)
@@ -240,7 +240,7 @@ class Feed:
                     # `consume` alone would wait until there are so many of them.
                     self._serve([first, *self._consumer.consume(RECORDS_AT_ONCE, 0.0)])
             except KafkaException as trouble:
-                _log.warning("%s", explain(trouble.args[0], self._settings, "reading"))
+                _log.warning("%s", explain(error_of(trouble), self._settings, "reading"))
                 self._lost_track = True
                 time.sleep(RETRY_SECONDS)
 

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.naming import MemberName
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import explain, is_refusal
+from holdfast.engine.kafka.troubles import error_of, explain, is_refusal
 from holdfast.errors import Busy, HoldfastError
 
 # The consumer is touched by its own thread only, and lets nobody else in while it polls.
@@ -127,7 +127,7 @@ class Membership:
                     self._metadata = self._consumer.consumer_group_metadata()
                 self._look_after_name()
             except KafkaException as trouble:
-                self._complain(trouble.args[0])
+                self._complain(error_of(trouble))
                 time.sleep(POLL_SECONDS)
 
     def _look_after_name(self) -> None:
@@ -189,7 +189,7 @@ class Membership:
             consumer.incremental_assign(list(partitions))
             consumer.pause(list(partitions))
         except KafkaException as trouble:  # the group hears of it at the next rebalance
-            self._complain(trouble.args[0])
+            self._complain(error_of(trouble))
             return
         with self._lock:
             self._metadata = None  # of before; one that closes must not be asked for a newer one
@@ -214,7 +214,7 @@ class Membership:
             consumer.incremental_unassign(list(partitions))
             self._settles_at = time.monotonic() + SETTLED_SECONDS
         except KafkaException as trouble:  # of a membership that has ended: then they are gone
-            self._complain(trouble.args[0])
+            self._complain(error_of(trouble))
 
     def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """They are others' already, and nobody waits for us. Who claims one fences us there."""

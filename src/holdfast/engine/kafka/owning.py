@@ -83,6 +83,9 @@ class Ownership:
             except Lost as lost:
                 self.close()
                 raise lost.trouble from None
+            except BaseException:
+                self.close()
+                raise
         raise Busy(f"partition {self._mirror.number}: others claim it without a pause: try again")
 
     def _announce(self, generation: int, noted: int | None) -> Claim:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from holdfast.engine.kafka.settings import RECORD_BYTES_MAX, KafkaSettings
-from holdfast.engine.kafka.troubles import admin_of, explain, explained
+from holdfast.engine.kafka.troubles import admin_of, error_of, explain, explained
 from holdfast.errors import UsageError
 
 ASK_SECONDS = 15.0
@@ -133,7 +133,7 @@ class Topics:
             try:
                 future.result()
             except KafkaException as trouble:
-                error = trouble.args[0]
+                error = error_of(trouble)
                 if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise explain(error, self._settings, f"making topic {name}") from None
 
@@ -181,12 +181,12 @@ class Topics:
             try:
                 config = future.result()
             except KafkaException as trouble:
-                if trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART and again:
+                if error_of(trouble).code() == KafkaError.UNKNOWN_TOPIC_OR_PART and again:
                     time.sleep(LOOK_SECONDS)  # a broker that has not heard of it yet
                     self.check(plans, again - 1)
                     return
                 doing = f"reading the settings of {plan.name}"
-                raise explain(trouble.args[0], self._settings, doing) from None
+                raise explain(error_of(trouble), self._settings, doing) from None
             for name, wanted in plan.config.items():
                 entry = config.get(name)
                 if entry is not None and not _fits(name, entry.value, wanted):

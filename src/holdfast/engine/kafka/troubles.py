@@ -166,8 +166,8 @@ def _meet(admin: AdminClient, settings: KafkaSettings) -> None:
     try:
         permitted = asked.result().authorized_operations
     except KafkaException as trouble:
-        if trouble.args[0].code() not in _UNKNOWN:
-            raise explain(trouble.args[0], settings, "looking for the catalog") from None
+        if (error := error_of(trouble)).code() not in _UNKNOWN:
+            raise explain(error, settings, "looking for the catalog") from None
     else:
         if settings.prefix is not None and permitted and AclOperation.READ not in permitted:
             denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -203,7 +203,7 @@ def _is_hopeless(complaint: KafkaError) -> bool:
 
 
 def error_of(trouble: KafkaException) -> KafkaError:
-    """The client library keeps what its `produce` raises for ever, and with its frames the producer
+    """The client library never lets go of what a producer raises, and with its frames the producer
     would stay: threads, pipes and all."""
     trouble.__traceback__ = None
     return trouble.args[0]  # type: ignore[no-any-return]
@@ -273,4 +273,4 @@ def explained(settings: KafkaSettings, doing: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as trouble:
-        raise explain(trouble.args[0], settings, doing) from None
+        raise explain(error_of(trouble), settings, doing) from None

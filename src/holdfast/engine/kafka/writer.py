@@ -87,7 +87,7 @@ class Writer:
             self._producer.init_transactions(seconds)
             return True
         except KafkaException as trouble:
-            error = trouble.args[0]
+            error = error_of(trouble)
             self.abandon()
             if for_good or is_refusal(error):
                 raise explain(error, self._settings, "beginning to write") from None
@@ -200,8 +200,9 @@ class Writer:
             self._producer.produce(place.topic, value, key, partition=place.partition)
             self._producer.commit_transaction(seconds)
             return True
-        except KafkaException:
-            return False  # brokers are away, or somebody else is the writer now
+        except KafkaException as trouble:
+            error_of(trouble)  # brokers are away, or somebody else is the writer now
+            return False
 
     def _produce(self, place: Place, value: bytes, headers: list[Header], report: Report) -> None:
         self._producer.produce(
@@ -218,7 +219,7 @@ class Writer:
             try:
                 producer.send_offsets_to_transaction(list(offsets), group, OFFSETS_SECONDS)
             except KafkaException as trouble:
-                sent.set_exception(trouble)
+                sent.set_exception(KafkaException(error_of(trouble)))
             else:
                 sent.set_result(None)
 
@@ -252,7 +253,7 @@ class Writer:
             try:
                 self._producer.begin_transaction()  # refused, and told why
             except KafkaException as refusal:
-                error = refusal.args[0]
+                error = error_of(refusal)
         return error
 
     def _abort(self) -> KafkaError | None:
@@ -261,7 +262,7 @@ class Writer:
         try:
             self._producer.abort_transaction(self._seconds)
         except KafkaException as trouble:
-            failed = trouble.args[0]
+            failed = error_of(trouble)
         return failed
 
     def abandon(self) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from holdfast.engine.kafka.clients import made
 from holdfast.engine.kafka.settings import KafkaSettings
-from holdfast.engine.kafka.troubles import explain, is_refusal
+from holdfast.engine.kafka.troubles import error_of, explain, is_refusal
 from holdfast.errors import Missing, TryAgain, Unreachable
 from holdfast.runtime.sourcing.batching import RECORDS_PER_READ, Batch, Batcher, Place
 from holdfast.runtime.sourcing.lease import Lease, now
@@ -118,7 +118,7 @@ class SourceReader:
             first = self._consumer.poll(POLL_SECONDS)
             more = [] if first is None else self._consumer.consume(RECORDS_PER_READ - 1, 0)
         except KafkaException as trouble:
-            raise explain(trouble.args[0], self._settings, "reading source topics") from None
+            raise explain(error_of(trouble), self._settings, "reading source topics") from None
         read: dict[Place, list[Message]] = {}
         for message in [] if first is None else [first, *more]:
             error = message.error()
@@ -192,7 +192,7 @@ class SourceReader:
             answers = self._consumer.commit(offsets=marks, asynchronous=False) or []
             errors = [each.error for each in answers if each.error is not None]
         except KafkaException as trouble:
-            errors = [trouble.args[0]]
+            errors = [error_of(trouble)]
         if not errors:
             self._lease.renew(asked)
             return True
