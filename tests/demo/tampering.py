@@ -52,13 +52,18 @@ class Inbox:
         self._segment = Segment(self._folder / "inbox", names[0])
         self.frames = list(self._segment.frames(0, self._segment.head().next))
 
-    def find(self, choose: Choose, rows_min: int = 3) -> int:
-        """The index of a frame from the middle of the log."""
+    def find(self, choose: Choose) -> int:
+        """The index of a frame of several rows: from the middle of the log on, if there is one.
+
+        Where commits are quick, few frames of messages have more than one.
+        """
         middle = len(self.frames) // 2
-        for index in range(middle, len(self.frames)):
-            frame = Frame.decode(self.frames[index].frame)
-            if frame.count >= rows_min and choose(frame):
-                return index
+        order = [*range(middle, len(self.frames)), *range(middle - 1, -1, -1)]
+        for rows_min in (3, 2):
+            for index in order:
+                frame = Frame.decode(self.frames[index].frame)
+                if frame.count >= rows_min and choose(frame):
+                    return index
         raise AssertionError("the log holds no such frame")
 
     def keep(self, index: int, picked: Callable[[int], list[int]]) -> None:
