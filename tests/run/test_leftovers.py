@@ -78,7 +78,8 @@ def run(folder: Path, text: str, patience_seconds: float = 0.2) -> str:
     )
     (folder / "test_it.py").write_text(text)
     (folder / "temporary").mkdir()
-    words = ["-p", "tests.run.leftovers", "-c", os.devnull, "-p", "no:cacheprovider", "-q"]
+    # no summary: it says what is left once more, in one line or, where `CI` is set, in all
+    words = ["-p", "tests.run.leftovers", "-c", os.devnull, "-p", "no:cacheprovider", "-q", "-rN"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "--rootdir", folder, folder],
         cwd=Path(__file__).parents[2],
