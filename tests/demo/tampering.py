@@ -52,28 +52,28 @@ class Inbox:
         self._segment = Segment(self._folder / "inbox", names[0])
         self.frames = list(self._segment.frames(0, self._segment.head().next))
 
-    def find(self, choose: Choose) -> int:
-        """The index of a frame of several rows: from the middle of the log on, if there is one.
-
-        Where commits are quick, few frames of messages have more than one.
-        """
-        middle = len(self.frames) // 2
-        order = [*range(middle, len(self.frames)), *range(middle - 1, -1, -1)]
-        for rows_min in (3, 2):
-            for index in order:
-                frame = Frame.decode(self.frames[index].frame)
-                if frame.count >= rows_min and choose(frame):
-                    return index
-        raise AssertionError("the log holds no such frame")
+    def find(self, choose: Choose, rows_min: int = 1) -> int:
+        """The index of a frame from the middle of the log on."""
+        for index in range(len(self.frames) // 2, len(self.frames)):
+            frame = Frame.decode(self.frames[index].frame)
+            if frame.count >= rows_min and choose(frame):
+                return index
+        self._segment.close()
+        raise AssertionError(f"no such frame in the second half of {len(self.frames)}")
 
     def keep(self, index: int, picked: Callable[[int], list[int]]) -> None:
-        """Replace a frame by some of its rows, in some order, some perhaps twice."""
+        """Replace a frame by some of its rows, in some order, some perhaps twice, perhaps none."""
         stored = self.frames[index]
         frame = Frame.decode(stored.frame)
         chosen = picked(frame.count)
-        encoded = select(frame, chosen).encode()
-        self.frames[index] = StoredFrame(stored.first, len(chosen), stored.stamp, encoded)
-        self._renumber(index, len(chosen) - frame.count)
+        kept = []
+        if chosen:
+            encoded = select(frame, chosen).encode()
+            kept = [StoredFrame(stored.first, len(chosen), stored.stamp, encoded)]
+        shift = len(chosen) - frame.count
+        later = [replace(each, first=each.first + shift) for each in self.frames[index + 1 :]]
+        self.frames[index:] = [*kept, *later]
+        self._renumber(stored.first, shift)
 
     def swap_two_of_one_drone(self) -> str:
         """An event of a drone and its next one change places. Returns the drone's key."""
@@ -95,11 +95,8 @@ class Inbox:
         for index, table in zip((early, late), tables, strict=True):
             self.frames[index] = replace(self.frames[index], frame=table.frame().encode())
 
-    def _renumber(self, index: int, shift: int) -> None:
-        changed = self.frames[index]
-        self.frames[index + 1 :] = [
-            replace(stored, first=stored.first + shift) for stored in self.frames[index + 1 :]
-        ]
+    def _renumber(self, changed: int, shift: int) -> None:
+        """What the state says of positions behind `changed` moves along."""
         state = open_existing(self._folder / "state.db")
         standing = read_head(state, self._folder)
         head = standing.head._replace(position=standing.head.position + shift)
@@ -108,9 +105,7 @@ class Inbox:
         for first, count, now, encoded in runs_of(state, "journal"):
             frame = Frame.decode(encoded)
             positions = [int(str(p)) for p in frame.values("position") or []]
-            frame.columns["position"] = integers(
-                p + shift if p > changed.first else p for p in positions
-            )
+            frame.columns["position"] = integers(p + shift if p > changed else p for p in positions)
             moved.append((first, count, now, frame.encode()))
         put_runs(state, "journal", moved)
         state.close()
@@ -172,12 +167,15 @@ def keep_of_an_action_frame(data: Path, picked: Callable[[int], list[int]]) -> N
     """Replace stored actions of one commit by some of them, some perhaps twice."""
     state = open_existing(data / "p000" / "state.db")
     runs = runs_of(state, "actions")
-    index = next(i for i, run in enumerate(runs) if i > len(runs) // 2 and run[1] >= 2)
+    index = len(runs) // 2
     first, count, now, encoded = runs[index]
     chosen = picked(count)
     shift = len(chosen) - count
-    runs[index] = (first, len(chosen), now, select(Frame.decode(encoded), chosen).encode())
-    runs[index + 1 :] = [(run[0] + shift, *run[1:]) for run in runs[index + 1 :]]
+    later = [(run[0] + shift, *run[1:]) for run in runs[index + 1 :]]
+    kept = []
+    if chosen:
+        kept = [(first, len(chosen), now, select(Frame.decode(encoded), chosen).encode())]
+    runs[index:] = [*kept, *later]
     put_runs(state, "actions", runs)
     standing = read_head(state, data)
     head = standing.head._replace(actions_next=standing.head.actions_next + shift)

@@ -76,18 +76,20 @@ def drop_first(count: int) -> list[int]:
     return list(range(1, count))
 
 
-def double_second(count: int) -> list[int]:
-    return [0, 1, *range(1, count)]
+def double_first(count: int) -> list[int]:
+    return [0, *range(count)]
 
 
 def swap_first_two(count: int) -> list[int]:
     return [1, 0, *range(2, count)]
 
 
-def edit(choose: Callable[..., bool], picked: Callable[[int], list[int]]) -> Callable[[Path], None]:
+def edit(
+    choose: Callable[..., bool], picked: Callable[[int], list[int]], rows_min: int = 1
+) -> Callable[[Path], None]:
     def apply(data: Path) -> None:
         inbox = Inbox(data)
-        inbox.keep(inbox.find(choose), picked)
+        inbox.keep(inbox.find(choose, rows_min), picked)
         inbox.write()
 
     return apply
@@ -101,17 +103,17 @@ def swap_two_of_one_drone(data: Path) -> None:
 
 TAMPERINGS: dict[str, tuple[Callable[[Path], object], str]] = {
     "an event is deleted": (edit(external, drop_first), "events lost: 1"),
-    "an event is doubled": (edit(external, double_second), "events doubled: 1"),
-    "two events are swapped": (edit(external, swap_first_two), "events out of order: 1"),
+    "an event is doubled": (edit(external, double_first), "events doubled: 1"),
+    "two events are swapped": (edit(external, swap_first_two, 2), "events out of order: 1"),
     "two events of one drone are swapped": (swap_two_of_one_drone, "events out of order: [12]"),
     "a message is deleted": (edit(message, drop_first), "messages lost: 1"),
-    "a message is doubled": (edit(message, double_second), "messages doubled: 1"),
+    "a message is doubled": (edit(message, double_first), "messages doubled: 1"),
     "an action is dropped": (
         lambda data: keep_of_an_action_frame(data, drop_first),
         "actions lost: 1",
     ),
     "an action is doubled": (
-        lambda data: keep_of_an_action_frame(data, double_second),
+        lambda data: keep_of_an_action_frame(data, double_first),
         "actions doubled: 1",
     ),
     "a state is changed": (
