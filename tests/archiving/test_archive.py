@@ -1,6 +1,6 @@
 """Goal: the archive is read whole, and what is missing or damaged in it is named in one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -177,6 +177,20 @@ def test_an_end_that_is_listed_and_not_there_is_told(store: Store) -> None:
     store.get = lambda name: Store.get(store, "" if name == gone else name)  # type: ignore[method-assign]
     with pytest.raises(Missing):
         Archive(store).reach("log", BORN)
+
+
+def test_a_missing_object_is_named_while_others_are_added(store: Store) -> None:
+    """Each listing has one more than the one before."""
+    del store.objects[name_of("log", BORN, 4)]
+    ends = iter(range(21, 31))
+
+    def growing(folder: str = "") -> Iterator[str]:
+        end = next(ends)
+        put(store, end, end + 1)
+        return Store.list(store, folder)
+
+    store.list = growing  # type: ignore[method-assign]
+    assert "from 4 on are missing" in refusal(store, 0, DamagedData)
 
 
 def test_what_was_forgotten_while_it_is_read_is_not_damage(store: Store) -> None:

@@ -300,22 +300,25 @@ def test_lines_to_owners_of_long_ago_are_dropped(
 
 
 def test_a_child_that_was_forked_has_lines_of_its_own(fleet: Fleet) -> None:
-    """On a common one each would hear what the other has asked for."""
+    """On a common one each would hear what the other has asked for. They end with its engines."""
     server = fleet.serve()
     remote = RemoteView(server.address, 0)
+    lines.SHARED.opened()
     try:
         remote.head()
         child = os.fork()
         if not child:
             try:
+                lines.SHARED.opened()
                 same = [remote.inbox_next() == 5 for _ in range(500)]
-                os._exit(0 if all(same) else 1)
+                lines.SHARED.closed()
+                os._exit(0 if all(same) and not lines.SHARED._pools else 1)
             finally:
                 os._exit(2)
         assert {remote.head() for _ in range(500)} == {fleet.owner.head}
         assert os.waitpid(child, 0)[1] == 0
     finally:
-        lines.SHARED.close()
+        lines.SHARED.closed()
 
 
 @pytest.mark.parametrize(

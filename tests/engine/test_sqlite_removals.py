@@ -23,8 +23,9 @@ from holdfast.engine.sqlite.inbox import SETTLED_SECONDS, SqliteInbox
 from holdfast.engine.sqlite.locks import HolderLock
 from holdfast.engine.sqlite.segment import list_segments
 from holdfast.engine.sqlite.waking import FIFO, Waiting
-from holdfast.errors import Busy, DamagedData, InUse
+from holdfast.errors import Busy, DamagedData, InUse, UsageError
 from holdfast.runtime.checkup import Checkup
+from holdfast.runtime.snapshots.logs import DirectoryLog
 from holdfast.testing.conformance.workbench import HandClock, append, parcel
 from tests.engine.test_sqlite_retention import DAY, Fleet
 
@@ -161,6 +162,19 @@ def test_a_snapshot_is_taken_beside_retention(
     contents.close()
 
 
+def test_what_is_gone_is_not_the_end_of_a_log(aged: Fleet, reader: SqliteEngine) -> None:
+    """Where all that is left is an empty segment."""
+    log = DirectoryLog(reader)
+    incarnation = reader.view(0).incarnation()
+    assert len(list(log.frames(incarnation, 0))) == 5
+    frames = log.frames(incarnation, 2)
+    aged.engine.maintain()
+    assert aged.firsts() == [5]
+    with pytest.raises(UsageError, match="events before position 5 are past retention"):
+        list(frames)
+    assert list(log.frames(incarnation, 5)) == []
+
+
 def test_a_checkup_finds_the_clock_beside_retention(aged: Fleet, meanwhile: Meanwhile) -> None:
     checkup = Checkup(f"sqlite:{aged.engine.root}")
     meanwhile.happens(lambda: all_gone(aged))
@@ -213,6 +227,15 @@ def test_a_checkpoint_passes_over_what_has_gone(
 
 
 # Damage.
+
+
+def test_an_oldest_that_is_not_folded_is_missed_by_a_snapshot(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "data", HandClock(wall=time.time()))
+    fleet.fill(3)
+    taken(fleet, 1)()
+    with pytest.raises(DamagedData, match="events 0 to 1 are missing"):
+        fleet.engine.capture()
+    fleet.engine.close()
 
 
 @pytest.mark.parametrize("number", [2, 5])

@@ -138,6 +138,10 @@ def test_what_went_past_retention_was_before(
                 remove(patch, view, rows, oldest)
                 with pytest.raises(UsageError, match="where it stood then is past retention"):
                     head_at(world.engine, 1, at)
+        end = head_at(world.engine, 1, view.head().now)
+        with monkeypatch.context() as patch:
+            remove(patch, view, rows, 10**9)
+            assert head_at(world.engine, 1, view.head().now) == end
 
 
 def remove(patch: pytest.MonkeyPatch, view: View, rows: str, oldest: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Agent, Context, Event, Fleet, Live, on
 from holdfast.blob.files import FileBlob
 from holdfast.engine.memory import MemoryEngine
-from holdfast.errors import DiskFull, Unreachable, UsageError
+from holdfast.errors import DamagedData, DiskFull, Missing, Unreachable, UsageError
 from holdfast.runtime.snapshots import chunks, creating, retention
 from holdfast.runtime.snapshots.backing import Request, _choose
 from holdfast.runtime.snapshots.chunks import Chunks, runs_of_slots
@@ -374,6 +374,24 @@ def test_one_that_is_deleted_while_others_look_is_passed_over(
     monkeypatch.setattr(FileBlob, "get", late)
     assert look(world) == "kept"
     assert not [name for name in world.blob.list("snapshots") if name.endswith(".gone")]
+
+
+@pytest.mark.parametrize("look", [lambda s: s.newest(), lambda s: collect(s, NOW)])
+def test_one_that_is_listed_and_not_to_be_had_is_damage(
+    world: World, look: Callable[[SnapshotStore], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or what only it refers to would be removed: perhaps its disk is away for a while."""
+    world.snapshot(name="away", remember=False)
+    get = FileBlob.get
+
+    def away(blob: FileBlob, name: str) -> bytes:
+        if name.endswith(".away"):
+            raise Missing(name)
+        return get(blob, name)
+
+    monkeypatch.setattr(FileBlob, "get", away)
+    with pytest.raises(DamagedData, match="snapshot away: is listed and cannot be read"):
+        look(world.store)
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -17,6 +17,7 @@ from holdfast.engine.kafka.mirror import Mirror
 from holdfast.engine.kafka.places import MirrorPlace
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.kafka.topics import changelog_topic, inbox_topic, owners_topic
+from holdfast.engine.sqlite.files import undone
 from holdfast.engine.stamping import Clock
 from holdfast.errors import DamagedData, UsageError
 
@@ -48,12 +49,13 @@ class Copies:
             anonymous_sources_max=catalog.founded.anonymous_sources_max,
         )
         self.place = MirrorPlace(settings.folder / born, settings.instance)
-        store: BaseStore = (
-            BlobBases(settings, born)
-            if settings.base is not None
-            else TopicBases(settings, feed, appender, catalog.first_of, born)
-        )
-        self.bases = BaseKeeper(settings, feed, store, self.place.scratch, clock)
+        with undone(self.place.close):
+            store: BaseStore = (
+                BlobBases(settings, born)
+                if settings.base is not None
+                else TopicBases(settings, feed, appender, catalog.first_of, born)
+            )
+            self.bases = BaseKeeper(settings, feed, store, self.place.scratch, clock)
 
     def has(self, number: int) -> bool:
         return number in self._followed
@@ -98,10 +100,11 @@ class Copies:
             lambda folder: self.restore(number, folder),
         )
         inbox, changelog = self.inbox_of(number), self.changelog_of(number)
-        return Following(
-            *(self._settings, self._feed, mirror, inbox, changelog),
-            *(self.inbox_of, self._written_by_owners),
-        )
+        with undone(mirror.close):
+            return Following(
+                *(self._settings, self._feed, mirror, inbox, changelog),
+                *(self.inbox_of, self._written_by_owners),
+            )
 
     def _written_by_owners(self) -> list[Place]:
         """Besides a changelog."""

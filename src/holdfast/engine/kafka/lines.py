@@ -207,6 +207,7 @@ class Connections:
         """In a child that was forked: the lines are its parent's, and so is who holds the locks."""
         self._lock = threading.Lock()
         self._pools = {}
+        self._engines = 0
 
 
 SHARED = Connections()

@@ -72,6 +72,7 @@ class Mirror:
         self._offsets: deque[tuple[int, int]] = deque(maxlen=POSITIONS_KNOWN_MAX)
         self._folded_offset: int | None = None
         self._applying = threading.Lock()
+        self._files = ExitStack()
         self._open()
         self._positions: dict[int, int] = {}  # by `Taken.next`, of the newest
         self._known_from, self._urgent_from = self._ends()
@@ -123,7 +124,7 @@ class Mirror:
                 raise DamagedData(f"{self.folder}: it is of another partition")
             if self.is_ahead(self.view.head()):
                 raise DamagedData(f"{self.folder}: its inbox ends before its state")
-            opened.pop_all()
+            self._files = opened.pop_all()
 
     # Filling, on the thread of the feed.
 
@@ -260,9 +261,8 @@ class Mirror:
             self.state.finish_checkpoint(cut=wal_bytes(path) > 16 * WAL_BYTES_MAX)
 
     def close(self) -> None:
-        self.state.close()
-        self.view.close()
-        self.inbox.close()
+        """Once, also where they could not be opened again: others may have the descriptors now."""
+        self._files.close()
 
 
 class InboxSink:

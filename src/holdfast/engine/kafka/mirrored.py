@@ -13,7 +13,7 @@ from holdfast.engine.faults import no_faults
 from holdfast.engine.kafka.records import Arrived, Claimed
 from holdfast.engine.port import Claim, Parcel, Taken
 from holdfast.engine.sqlite import segment
-from holdfast.engine.sqlite.files import transaction
+from holdfast.engine.sqlite.files import explained, transaction, undone
 from holdfast.engine.sqlite.inbox import SqliteInbox
 from holdfast.engine.sqlite.segment import InboxHead, Segment
 from holdfast.engine.sqlite.standing import (
@@ -112,11 +112,12 @@ class MirroredState(SqliteState):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, no_faults)
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        with transaction(self._connection):
-            bring_up_to_date(self._connection, self.path)  # a base copy of an older release
-        self._count_deltas()
-        self._place = self._stored_place()
+        with undone(self.close), explained(self.path):
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            with transaction(self._connection):
+                bring_up_to_date(self._connection, self.path)  # a base copy of an older release
+            self._count_deltas()
+            self._place = self._stored_place()
 
     def _stored_place(self) -> int:
         return int(about(self._connection).get("changelog", 0))

@@ -93,6 +93,8 @@ class CapturedPartition:
         head = view.head()
         if inbox.incarnation != view.incarnation() or inbox.next < head.position:
             raise damaged(self._folder, "it does not belong to the state beside it")
+        if (first := self._segments[0].name.first) > head.position:
+            raise damaged(self._folder, f"events {head.position} to {first} are missing")
         self.facts = Facts(
             self._number,
             self._slots,

@@ -102,7 +102,7 @@ class Archive:
         while names:
             while (shipment := self._holding(names, position)) is None:
                 before, names = names, self._names(kind, incarnation)
-                if names == before:  # none was merged, forgotten or added since
+                if _nearest(names, position) == _nearest(before, position):  # it went nowhere
                     self._check_kept(kind, incarnation, position, names)
                     self._check_end(kind, incarnation, position, names)
                     return
@@ -111,11 +111,11 @@ class Archive:
             position = shipment.next
 
     def _holding(self, names: dict[int, str], position: int) -> Shipment | None:
-        start = max((start for start in names if start <= position), default=None)
-        if start is None:
+        name = _nearest(names, position)
+        if name is None:
             return None
         try:
-            shipment = self.shipment(names[start])
+            shipment = self.shipment(name)
         except Missing:
             return None
         return shipment if shipment.next > position else None
@@ -205,3 +205,9 @@ class Archive:
                         pass
                 except HoldfastError as problem:
                     yield str(problem)
+
+
+def _nearest(names: dict[int, str], position: int) -> str | None:
+    """The object that holds a position, if any does."""
+    start = max((start for start in names if start <= position), default=None)
+    return None if start is None else names[start]

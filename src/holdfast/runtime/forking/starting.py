@@ -99,7 +99,8 @@ def generation_at(engine: Engine, at: float) -> range:
 def head_at(engine: Engine, number: int, at: float) -> Head:
     """How far a partition had come at a time, by what it recorded.
 
-    What is past retention was before, as long as the last thing before that time is kept.
+    What is past retention was before, as long as the last thing before that time is kept, or there
+    is nothing after it.
     """
     view = engine.view(number)
     end = view.head()
@@ -127,7 +128,9 @@ def head_at(engine: Engine, number: int, at: float) -> Head:
     actions = bisect_right(range(end.actions_next), at, key=issued)
     counts = ((position, stamp), (journalled, fired), (actions, issued))
     last = [when(count - 1) if count else 0.0 for count, when in counts]
-    if GONE in last or (following is None and journalled < end.journal_next):
+    if at >= end.now:
+        last[0] = end.now
+    elif GONE in last or (following is None and journalled < end.journal_next):
         raise UsageError(
             f"partition {number} at {written(at)}: where it stood then is past retention: give a "
             "later time, or a snapshot that is newer"

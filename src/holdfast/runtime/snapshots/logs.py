@@ -93,13 +93,10 @@ class DirectoryLog:
     def frames(self, incarnation: str, first: int) -> Iterator[StoredFrame]:
         view: View = self._history(incarnation).view
         while batch := view.frames(first, EVENTS_AT_ONCE):
-            if batch[0].first > first:
-                raise UsageError(
-                    f"events before position {batch[0].first} are past retention: "
-                    "take a later snapshot"
-                )
+            _check_kept(first, batch[0].first)
             yield from batch
             first = batch[-1].first + batch[-1].count
+        _check_kept(first, view.inbox_first())  # nothing behind `first` may be all that is kept
 
     def journal(self, incarnation: str, first: int) -> Iterator[Journalled]:
         return self._history(incarnation).journal(first)
@@ -109,3 +106,8 @@ class DirectoryLog:
 
     def folded(self, incarnation: str) -> int:
         return self._history(incarnation).end.position
+
+
+def _check_kept(first: int, kept: int) -> None:
+    if kept > first:
+        raise UsageError(f"events before position {kept} are past retention: take a later snapshot")

@@ -88,6 +88,8 @@ class SnapshotStore:
             try:
                 data = self.blob.get(listed.object)
             except Missing:
+                if listed in self.listed():
+                    raise DamagedData(f"{where}: is listed and cannot be read: {WAY_OUT}") from None
                 return None
             manifest = decode(where, data)
             if (manifest.number, manifest.name) != listed:
