@@ -44,11 +44,11 @@ def test_a_demo_loses_nothing_to_a_killed_worker(finished: Finished) -> None:
     assert finished.done.stderr == ""
     sent, stored, folded, *faults = row(finished.output, "events sent")
     assert sent == stored == folded
-    assert 1_000 < sent <= 4_000
+    assert 500 < sent <= 4_000
     assert faults == [0, 0, 0, 0]
-    for subject, least in [("messages sent", 300), ("timers fired", 300), ("actions issued", 500)]:
+    for subject in ("messages sent", "timers fired", "actions issued"):
         due, stored, *rest = row(finished.output, subject)
-        assert due == stored > least, subject
+        assert due == stored > 100, subject
         assert rest[-4:] == [0, 0, 0, 0], subject
 
 

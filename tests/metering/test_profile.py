@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import AccessDenied, Missing
+from holdfast.errors import AccessDenied, Missing, TryAgain
 from holdfast.runtime.metering import profiling
 from holdfast.runtime.untyped import UntypedLive
 from tests.cli.commands import holdfast, holdfast_here, refused
@@ -44,14 +44,19 @@ def test_the_picture_names_the_handler(tmp_path: Path) -> None:
         words = ["profile", "--data", "data", "--seconds", 1]
 
         def drawn() -> bool:
-            done = holdfast(*words, "--worker", 1, cwd=tmp_path)
+            done = holdfast(*words, "--worker", 1, cwd=tmp_path, code=None)
+            if done.returncode == 3:  # try again: it stood still for too long
+                return False
             assert done.stdout.startswith("flame.svg: process ")
             picture = (tmp_path / "flame.svg").read_text("utf-8")
             assert picture.startswith("<?xml")
             return "moved (program.py" in picture and "distance (program.py" in picture
 
         def written() -> bool:
-            holdfast(*words, "--format", "speedscope", "--output", "s.json", cwd=tmp_path)
+            asked = ("--format", "speedscope", "--output", "s.json")
+            done = holdfast(*words, *asked, cwd=tmp_path, code=None)
+            if done.returncode == 3:
+                return False
             frames = json.loads((tmp_path / "s.json").read_text("utf-8"))["shared"]["frames"]
             return "distance" in {frame["name"] for frame in frames}
 
@@ -82,6 +87,11 @@ def test_what_is_missing_or_not_permitted_is_told(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(AccessDenied, match="ptrace_scope=0; in a container"):
         profiling.record(stranger, 1, 100, tmp_path / "x.svg", "svg")
+    program.write_text(
+        "#!/bin/sh\necho 'the process stood still' >&2\necho '6: main' >&2\nexit 101\n"
+    )
+    with pytest.raises(TryAgain, match=r"profiled: the process stood still$"):
+        profiling.record(os.getpid(), 1, 100, tmp_path / "x.svg", "svg")
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Missing, match=r"holdfast\[profile\]"):

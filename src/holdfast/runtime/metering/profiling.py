@@ -58,8 +58,8 @@ def record(pid: int, seconds: int, rate: int, output: Path, kind: str) -> None:
             f"no right to look into process {pid}: run this as root or as the same user with "
             "kernel.yama.ptrace_scope=0; in a container allow CAP_SYS_PTRACE"
         )
-    last = (text.splitlines() or [f"exit {done.returncode}"])[-1]
-    raise TryAgain(f"process {pid} could not be profiled: {last}")
+    first = (text.splitlines() or [f"exit {done.returncode}"])[0]  # a stack may follow
+    raise TryAgain(f"process {pid} could not be profiled: {first}")
 
 
 def _program() -> str:
