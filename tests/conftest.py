@@ -34,6 +34,10 @@ speed.measure()
 # Fleets of the tests have no gateway unless a test asks for one: they would all want one port.
 os.environ["HOLDFAST_PORT"] = "none"
 
+# What programs and pytest itself print is compared as it is for nobody's terminal.
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "PYTEST_ADDOPTS"):
+    os.environ.pop(_name, None)
+
 settings.register_profile(
     "holdfast",
     deadline=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -28,7 +29,8 @@ class Watch:
     def _look(self) -> None:
         while not self._ended.wait(EVERY_SECONDS):
             for pid, samples in self._memory.items():
-                samples.append(memory_bytes(pid))
+                with suppress(OSError, ValueError):  # it went away: `end` says so
+                    samples.append(memory_bytes(pid))
 
     def end(self) -> dict[str, dict[str, object]]:
         self._ended.set()

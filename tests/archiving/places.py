@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -14,7 +13,16 @@ from holdfast.blob.urls import open_blob
 from holdfast.engine.port import Engine
 from holdfast.engine.urls import open_engine
 from holdfast.runtime.archiving.archive import Archive
-from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, gone, site, wait_until
+from tests.kills.harness import (
+    PATIENCE_SECONDS,
+    Site,
+    children,
+    ended,
+    gone,
+    site,
+    strike,
+    wait_until,
+)
 from tests.servers.seaweed import WRITER
 
 FLEET = "tests.archiving.bots:fleet"
@@ -52,10 +60,12 @@ class Place:
         """All at once, as if the machine were gone; the moment of it."""
         everybody = [self.producer.pid, self.keeper.pid, *children(self.keeper.pid)]
         for pid in everybody:
-            os.kill(pid, signal.SIGSTOP)
+            strike(pid, signal.SIGSTOP)
         moment = time.time()
+        for pid in everybody:  # its children end with the keeper, but for one that only starts
+            strike(pid)
         ended(self.producer)
-        ended(self.keeper)  # its children end with it, by the kernel's hand
+        ended(self.keeper)
         wait_until(lambda: gone(everybody), PATIENCE_SECONDS, "everybody is gone")
         return moment
 

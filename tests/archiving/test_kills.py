@@ -1,7 +1,6 @@
 """Goal: whoever is killed, in the end the archive has every frame once; and a machine that is gone
 in an instant has lost the last seconds and nothing else."""
 
-import os
 import random
 import signal
 import time
@@ -12,7 +11,7 @@ import pytest
 from holdfast.runtime.archiving.archive import Archive
 from tests.archiving.bots import EVERYTHING, Bot, Ping, differences, fleet
 from tests.archiving.places import Place, place
-from tests.kills.harness import PATIENCE_SECONDS, ended, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, ended, strike, wait_until
 from tests.servers.seaweed import Seaweed
 
 RPO_SECONDS = 2.0
@@ -74,7 +73,7 @@ def _kill(at: Place, victim: str) -> None:
         wait_until(find, PATIENCE_SECONDS, f"a {victim}")
         pid = find()
         if pid is not None:  # it has not ended by itself since
-            os.kill(pid, signal.SIGKILL)
+            strike(pid)
 
 
 @pytest.mark.kill

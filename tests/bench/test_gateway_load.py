@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,9 +67,21 @@ def test_memory_that_grows_is_not_flat() -> None:
     assert is_flat([megabyte]) is None
 
 
+def loaded(folder: Path) -> dict[str, Any]:
+    """Once more where a worker that a busy machine kept silent was replaced meanwhile."""
+    for attempt in ("first", "second"):
+        (place := folder / attempt).mkdir()
+        try:
+            return under_load(place, clients=20, seconds=2.0, pause=0.0, workers=1)
+        except RuntimeError as trouble:
+            if "went away" not in str(trouble):
+                raise
+    raise AssertionError("no worker lives for two seconds")
+
+
 @pytest.mark.kill
 def test_a_short_load_loses_nothing(tmp_path: Path) -> None:
-    figures = under_load(tmp_path, clients=20, seconds=2.0, pause=0.0, workers=1)
+    figures = loaded(tmp_path)
     assert figures["wrong"] == []
     assert figures["events"] > 100
     assert figures["statuses"].keys() <= {"200", "404"}

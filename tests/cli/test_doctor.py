@@ -15,6 +15,7 @@ from holdfast.engine.urls import open_engine
 from holdfast.runtime.checkup import Checkup, Finding
 from tests.cli.commands import Running, holdfast, holdfast_here, refused
 from tests.cli.fleets import DELIVERY
+from tests.kills.harness import key_in
 
 
 class Went(Event):
@@ -55,9 +56,12 @@ def test_a_fleet_that_runs(tmp_path: Path) -> None:
     (tmp_path / "fleet.py").write_text(DELIVERY)
     words = ["fleet.py", "--workers", 2, "--data", "data", "--snapshots", "none"]
     with Running(*words, cwd=tmp_path) as running:
-        sent = holdfast("send", "Drone/d-1", "Battery", "percent=9", "--data", "data", cwd=tmp_path)
-        words = ["state", "Drone/d-1", "--after", sent.stdout.strip(), "--data", "data"]
-        holdfast_here(*words, cwd=tmp_path)
+        for drone in (f"Drone/{key_in(n, 2)}" for n in range(2)):  # each worker has folded one
+            sent = holdfast_here(
+                "send", drone, "Battery", "percent=9", "--data", "data", cwd=tmp_path
+            )
+            words = ["state", drone, "--after", sent.stdout.strip(), "--timeout", 120]
+            holdfast_here(*words, "--data", "data", cwd=tmp_path)
         text = holdfast("doctor", "--data", "data", cwd=tmp_path).stdout
         levels = {line[:4].strip() for line in text.splitlines()}
         assert levels <= {"ok", "warn"}, text  # a slow disk may earn a warning

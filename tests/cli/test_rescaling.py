@@ -70,7 +70,7 @@ def test_the_fleet_runs_on_with_the_new_partitions(place: Path) -> None:
         new = here(place, "send", f"Cart/{CARTS[0]}", "Drove", "metres=1000")
         assert int(new.partition(":")[0]) in range(2, 5)
         for receipt in (new, old):
-            words = ["state", f"Cart/{CARTS[0]}", "--after", receipt, "--json"]
+            words = ["state", f"Cart/{CARTS[0]}", "--after", receipt, "--json", "--timeout", 120]
             assert '"metres":1111' in here(place, *words)
         assert running.stop() == 0
 

@@ -31,7 +31,9 @@ def place(tmp_path: Path) -> Path:
 
 def folded(place: Path, key: str, percent: float) -> None:
     done = holdfast_here("send", f"Drone/{key}", "Battery", f"percent={percent}", cwd=place)
-    holdfast_here("state", f"Drone/{key}", "--after", done.stdout.strip(), cwd=place)
+    holdfast_here(
+        "state", f"Drone/{key}", "--after", done.stdout.strip(), "--timeout", 120, cwd=place
+    )
 
 
 def battery(place: Path, data: str, key: str) -> float:

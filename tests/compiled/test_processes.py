@@ -22,7 +22,7 @@ from holdfast import Live
 from tests.cli.commands import holdfast_here
 from tests.compiled import depot
 from tests.compiled.depot import Clerk, Hub, Scan, Shelf, Truth, row
-from tests.kills.harness import ROOT, Site, children, site, wait_until
+from tests.kills.harness import ROOT, Site, children, site, strike, wait_until
 
 pytestmark = pytest.mark.kill
 FLEET = "tests.compiled.depot:fleet"
@@ -80,7 +80,7 @@ class Depot:
             self.send(live, self.chance.randint(1, 4))
             workers = children(self.keeper.pid)
             for pid in self.chance.sample(workers, min(len(workers), self.chance.randint(1, 2))):
-                os.kill(pid, signal.SIGKILL)
+                strike(pid)
             time.sleep(self.chance.uniform(0.0, 0.4))
         self.send(live, 2)
 

@@ -54,8 +54,10 @@ def test_a_demo_loses_nothing_to_a_killed_worker(finished: Finished) -> None:
 
 def test_the_kill_and_the_recovery_are_shown(finished: Finished) -> None:
     assert re.search(r"kill -9 of worker 1, process \d+, partition 1", finished.output)
-    assert re.search(r"partition 1 goes on in process \d+, after \d\.\d\d s", finished.output)
-    assert re.search(r"partition 1 went on after \d\.\d\d s", finished.output)
+    went_on = re.search(r"partition 1 went on after (\d+\.\d\d) s", finished.output)
+    assert went_on
+    shown = re.search(r"partition 1 goes on in process \d+, after \d\.\d\d s", finished.output)
+    assert shown or float(went_on[1]) > 1.5, "the view ends with the producer, two seconds later"
     assert len(re.findall(r"events/s  p50 .* lag 0:[\d,]+ 1:[\d,]+", finished.output)) >= 3
     assert "event to action over the whole run" in finished.output
 

@@ -171,7 +171,7 @@ def test_the_live_view_runs_in_a_terminal(tmp_path: Path) -> None:
     os.close(terminal)
     text = shown.decode()
     assert running.wait() == 0, text
-    for expected in ("events/s", "event to action", "kill -9 of worker 1", "goes on", "PASSED"):
+    for expected in ("events/s", "event to action", "kill -9 of worker 1", "went on", "PASSED"):
         assert expected in text
 
 

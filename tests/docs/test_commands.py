@@ -106,7 +106,7 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
     with Running(*start[1:], cwd=tmp_path) as fleet:
         for words in others:
             if words[0] == "state":
-                words = [*words, "--after", outputs["send"].strip()]
+                words = [*words, "--after", outputs["send"].strip(), "--timeout", "120"]
             run = holdfast if words[0] == "replay" else holdfast_here  # it starts processes
             outputs[words[0]] = run(*words, cwd=tmp_path).stdout
         assert fleet.stop() == 0

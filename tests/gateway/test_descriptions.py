@@ -73,9 +73,9 @@ def test_a_program_that_knows_the_description_finds_nothing(
         tool = Path(sys.executable).parent / "schemathesis"
         words = [str(tool), "run", f"{yard.address}/openapi.json", "--max-examples", "5"]
         words += ["--seed", "7", "--phases", "coverage,fuzzing", "--exclude-checks", _LEFT_OUT]
-        words += ["--request-timeout", "10", "--suppress-health-check", "all", "--no-color"]
+        words += ["--request-timeout", "60", "--suppress-health-check", "all", "--no-color"]
         done = subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
         )
         assert done.returncode == 0, done.stdout[-6000:]
         goes_on(yard)

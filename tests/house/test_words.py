@@ -21,13 +21,16 @@ FORBIDDEN = {
 
 
 def text_files(root: Path) -> list[Path]:
-    """What git tracks or would track; every file where there is no git (an unpacked archive)."""
+    """What git tracks or would track; where there is no git (an unpacked archive) every file
+    outside the folders that .gitignore names."""
     if (root / ".git").exists():
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=root, check=True, capture_output=True).stdout
         files = [root / name for name in listed.decode().split("\0") if name]
     else:
-        files = sorted(root.rglob("*"))
+        named = root / ".gitignore"
+        ignored = {x.strip("/") for x in named.read_text().split()} if named.exists() else set()
+        files = [f for f in sorted(root.rglob("*")) if not ignored & {*f.relative_to(root).parts}]
     return [file for file in files if file.is_file() and is_text(file)]
 
 
@@ -105,3 +108,12 @@ def test_files_that_git_does_not_know_yet_are_read(tmp_path: Path) -> None:
     (tmp_path / "ignored.md").write_text("/{}/anna".format("home"))
     (tmp_path / "new.md").write_text("/{}/anna".format("home"))
     assert [line.split(":")[0] for line in findings(tmp_path)] == ["new.md"]
+
+
+def test_in_an_unpacked_archive_ignored_folders_are_left_out(tmp_path: Path) -> None:
+    """`make test` has made them there."""
+    (tmp_path / ".gitignore").write_text(".venv/\n__pycache__/\n")
+    for name in (".venv", "src"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.md").write_text("/{}/anna".format("home"))
+    assert [line.split(":")[0] for line in findings(tmp_path)] == ["src/notes.md"]

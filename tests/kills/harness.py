@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.model.keys import Layout
@@ -75,6 +75,12 @@ def children(pid: int, program: str = "") -> list[int]:
             if program in words and process_state(int(child)) not in ("", "Z"):
                 found.append(int(child))
     return sorted(found)
+
+
+def strike(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """A signal to somebody's child, which may have ended by itself a moment ago."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, how)
 
 
 class Site:
@@ -140,7 +146,7 @@ class Site:
     def stop(self, pid: int) -> None:
         """SIGSTOP to somebody's child. Its parent may die, and then nobody else would end it."""
         self._stopped.append(pid)
-        os.kill(pid, signal.SIGSTOP)
+        strike(pid, signal.SIGSTOP)
 
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"
@@ -171,7 +177,7 @@ class Site:
                 process.wait()
         for pid in self._stopped:
             if process_state(pid) == "T":
-                os.kill(pid, signal.SIGKILL)
+                strike(pid)
         for pipe in self._pipes:
             os.close(pipe)
         self._pipes.clear()

@@ -16,7 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.kills import clerks
-from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, eventually, gone, site
+from tests.kills.harness import (
+    PATIENCE_SECONDS,
+    Site,
+    children,
+    ended,
+    eventually,
+    gone,
+    site,
+    strike,
+)
 
 SEEDS = [int(seed) for seed in os.environ.get("HOLDFAST_KILL_SEEDS", "1").split(",")]
 KILLS = int(os.environ.get("HOLDFAST_KILLS", "8"))
@@ -61,7 +70,7 @@ class Office:
 
     def _end(self, pid: int) -> None:
         try:
-            os.kill(pid, signal.SIGKILL)
+            strike(pid)
         except ProcessLookupError:
             pass  # its parent was killed a moment ago
 

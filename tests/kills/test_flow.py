@@ -1,9 +1,7 @@
 """Goal: floods, bounds and retention lose nothing either, also when a worker dies among them."""
 
-import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +13,7 @@ import pytest
 from holdfast import Live
 from holdfast.engine.urls import open_engine
 from tests.kills import evidence, floods, swarm
-from tests.kills.harness import PATIENCE_SECONDS, children, ended, eventually, key_in, site
+from tests.kills.harness import PATIENCE_SECONDS, children, ended, eventually, key_in, site, strike
 from tests.kills.oracle import Oracle
 from tests.kills.producer import send
 from tests.kills.script import SOURCES, first_rows
@@ -47,7 +45,7 @@ def test_two_partitions_that_flood_each_other_do_not_deadlock() -> None:
                     live.send(floods.Pool, key, drop, timeout=PATIENCE_SECONDS)
                 if number in (50, 100):
                     for worker in children(keeper.pid):
-                        os.kill(worker, signal.SIGKILL)
+                        strike(worker)
             live.settle(timeout=PATIENCE_SECONDS)
             total = 0
             for key in (left, right):
@@ -75,7 +73,7 @@ def test_an_inbox_emptied_by_retention_takes_new_events_across_a_kill() -> None:
             send(live, SOURCE, rows[:300])
             eventually(lambda: empty(live), "retention empties the inboxes")
             for worker in children(keeper.pid):
-                os.kill(worker, signal.SIGKILL)
+                strike(worker)
             send(live, SOURCE, rows[300:600])
             eventually(lambda: empty(live), "retention empties them again")
             ended(keeper)

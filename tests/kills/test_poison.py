@@ -3,9 +3,7 @@
 Deaths that come from outside must not be blamed on an event.
 """
 
-import os
 import random
-import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 from holdfast import Agent, Event, Live
 from tests.kills import traps
-from tests.kills.harness import PATIENCE_SECONDS, Site, children, eventually, key_in, site
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, eventually, key_in, site, strike
 
 TRAPS = "tests.kills.traps:fleet"
 MEMORY_BYTES_MAX = 256 * 1024 * 1024
@@ -130,7 +128,7 @@ def test_deaths_from_outside_are_not_blamed_on_events() -> None:
                 eventually(busy, "user code runs")
                 time.sleep(chance.uniform(0.0, 0.3))
                 for worker in children(keeper):
-                    os.kill(worker, signal.SIGKILL)
+                    strike(worker)
             live.settle(timeout=PATIENCE_SECONDS)
             state = live.state(traps.Walker, "w-0")
             assert state is not None

@@ -7,7 +7,6 @@ more kills: HOLDFAST_KILL_SEEDS=7,8 HOLDFAST_KILLS=200 pytest tests/kills/test_r
 
 import os
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
@@ -18,7 +17,16 @@ import pytest
 
 from holdfast import Live
 from tests.kills import evidence, swarm
-from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, eventually, gone, site
+from tests.kills.harness import (
+    PATIENCE_SECONDS,
+    Site,
+    children,
+    ended,
+    eventually,
+    gone,
+    site,
+    strike,
+)
 from tests.kills.oracle import Oracle
 from tests.kills.producer import Progress
 from tests.kills.script import SOURCES, Row, first_rows
@@ -84,7 +92,7 @@ class Chaos:
     def kill_workers(self, count: int) -> None:
         workers = children(self.keeper.pid)
         for pid in self.chance.sample(workers, min(count, len(workers))):
-            os.kill(pid, signal.SIGKILL)
+            strike(pid)
             self.kills["worker"] += 1
 
     def kill_keeper(self) -> None:

@@ -1,16 +1,13 @@
 """Goal: an urgent event is folded once, in its own order, however often workers are killed, and
 one that kills is found out like any other."""
 
-import os
 import random
-import signal
 import time
-from functools import partial
 
 import pytest
 
 from tests.kills import sirens
-from tests.kills.harness import PATIENCE_SECONDS, children, eventually, key_in, site
+from tests.kills.harness import PATIENCE_SECONDS, children, key_in, site, strike
 
 SIRENS = "tests.kills.sirens:fleet"
 ROUNDS = 36
@@ -36,9 +33,9 @@ def test_each_alarm_is_taken_once_while_workers_are_killed() -> None:
                             sirens.Siren, key, sirens.Alarm(last), source=f"alarms-{key}", seq=round
                         )
                 if round % 6 == 5:
-                    workers = partial(children, keeper.pid, "holdfast.runtime.process")
-                    eventually(workers, "a worker runs")
-                    os.kill(chance.choice(workers()), signal.SIGKILL)
+                    while not (workers := children(keeper.pid, "holdfast.runtime.process")):
+                        time.sleep(0.01)
+                    strike(chance.choice(workers))
                     time.sleep(chance.random() * 0.3)
             live.settle(timeout=PATIENCE_SECONDS)
             issued = [each.id for each in live.actions()]

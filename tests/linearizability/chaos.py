@@ -1,6 +1,5 @@
 """`holdfast run` and its clients as real processes, and the hand that kills and stops them."""
 
-import os
 import random
 import signal
 import subprocess
@@ -10,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.testing.linearizability import Operation
-from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, wait_until
+from tests.kills.harness import PATIENCE_SECONDS, Site, children, ended, strike, wait_until
 from tests.linearizability.client import target
 from tests.linearizability.record import Recorder, histories
 from tests.linearizability.registers import Look, fleet
@@ -127,7 +126,7 @@ class Chaos:
 
     def _kill(self, pids: list[int]) -> None:
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            strike(pid)
 
     def _stop(self, pids: list[int]) -> None:
         for pid in pids:
@@ -139,7 +138,7 @@ class Chaos:
         time.sleep(self.chance.choice((0.2, 0.7, 1.3)))
         for pid in pids:
             try:
-                os.kill(pid, signal.SIGCONT)
+                strike(pid, signal.SIGCONT)
             except ProcessLookupError:
                 pass  # it was taken for dead, and ended
 

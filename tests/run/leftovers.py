@@ -31,6 +31,8 @@ from tests.run.speed import patient
 
 MARK = "GUARDED_BY"  # no name that tests leave out, as all that begin with HOLDFAST_
 PATIENCE_SECONDS = patient(10.0)
+EXEC_SECONDS = 1.0  # in the middle of an exec a process has no variables yet
+KERNEL = (0, 2)  # the parents of its threads, which never have any
 SHORT = ("function",)  # the scopes of fixtures that end with their test
 NARROW = ("class", "module", "package")
 
@@ -54,10 +56,17 @@ def _processes(known: dict[int, bool]) -> Kind:
 
 def _is_ours(pid: int) -> bool:
     mark = f"{MARK}={os.getpid()}".encode()
+    deadline = time.monotonic() + EXEC_SECONDS
     try:
-        if int(_stat(pid)[1]) == os.getpid():
-            return True
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        while True:
+            state, parent = _stat(pid)[:2]
+            if int(parent) == os.getpid():
+                return True
+            variables = Path(f"/proc/{pid}/environ").read_bytes()
+            none = state == "Z" or int(parent) in KERNEL
+            if variables or none or time.monotonic() > deadline:
+                return mark in variables.split(b"\0")
+            time.sleep(0.0005)
     except OSError:  # it has ended, or is somebody else's
         return False
 

@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.run import leftovers
+
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-rN", "--color=no"]
 LEAVES = """
 import os, socket, subprocess, sys, tempfile, threading
 
@@ -79,9 +84,9 @@ def run(folder: Path, text: str, patience_seconds: float = 0.2) -> str:
     (folder / "test_it.py").write_text(text)
     (folder / "temporary").mkdir()
     # no summary: it says what is left once more, in one line or, where `CI` is set, in all
-    words = ["-p", "tests.run.leftovers", "-c", os.devnull, "-p", "no:cacheprovider", "-q", "-rN"]
+    words = ["-p", "tests.run.leftovers", "-c", os.devnull, "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, "--rootdir", folder, folder],
+        [*PYTEST, *words, "--rootdir", folder, folder],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "TMPDIR": str(folder / "temporary")},
         capture_output=True,
@@ -118,3 +123,11 @@ def test_a_fixture_that_leaves_something_is_found_at_its_end(tmp_path: Path) -> 
     told = run(tmp_path, FIXTURE_THAT_LEAVES)
     assert "2 passed, 1 error" in told
     assert "::test_last leaves behind:" in told
+
+
+def test_one_in_the_middle_of_an_exec_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no variables at that moment, and is told from others by one of them."""
+    reads = iter([b"", b"", f"A=b\0{leftovers.MARK}={os.getpid()}\0".encode()])
+    monkeypatch.setattr(leftovers, "_stat", lambda pid: ["R", "1"])
+    monkeypatch.setattr(Path, "read_bytes", lambda path: next(reads))
+    assert leftovers._is_ours(4711)

@@ -50,7 +50,7 @@ class Sender(threading.Thread):
     def run(self) -> None:
         try:
             for _ in range(self._sends):
-                self.outcome = self._group.append(resume(), 5.0)
+                self.outcome = self._group.append(resume(), 60.0)
         except BaseException as error:
             self.outcome = error
 

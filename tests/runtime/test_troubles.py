@@ -115,11 +115,14 @@ def test_a_send_waits_no_longer_for_the_lock_than_it_was_told(tmp_path: Path) ->
     held = Turnstile(tmp_path / "data" / "p000", "append")
     held.acquire(1.0)
     with fleet.connect(url) as live:
-        begin = time.monotonic()
-        with pytest.raises(Busy):
-            live.send(Bell, "b-1", Poke(), timeout=0.3)
-        # Far from the 5 s that an append waits by itself, however slow the machine.
-        assert time.monotonic() - begin < APPEND_SECONDS / 2
+        taken = []
+        for _ in range(3):  # a machine that stands still does so once
+            begin = time.monotonic()
+            with pytest.raises(Busy):
+                live.send(Bell, "b-1", Poke(), timeout=0.3)
+            taken.append(time.monotonic() - begin)
+        # Far from the 5 s that an append waits by itself.
+        assert min(taken) < APPEND_SECONDS / 2
     held.release()
     held.close()
 

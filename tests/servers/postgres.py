@@ -71,7 +71,7 @@ class PostgresServer:
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
-            "unix_socket_directories": self._folder,
+            "unix_socket_directories": "",
             "fsync": "off",  # the machine does not crash in these tests, only processes do
             "max_connections": 30,
             "shared_buffers": "32MB",

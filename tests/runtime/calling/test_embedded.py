@@ -88,14 +88,14 @@ def test_closing_ends_everything_and_opening_runs_the_call_again(tmp_path: Path)
     with fleet.open(url("sqlite", tmp_path)) as live:
         live.send(Client, "a", Please("sleep", [600.0], timeout=900.0))
         live.send(Client, "a", Please("log_id", [str(log)]))
-        wait_until(lambda: getattr(live.state(Client, "a"), "told", None), 20.0, "one is answered")
+        wait_until(lambda: getattr(live.state(Client, "a"), "told", None), 120.0, "one is answered")
         with pytest.raises(TimedOut, match=r"not settled after 0.2 s, lag \{\}, calls are open"):
             live.settle(timeout=0.2)
     del live
     assert (settled_descriptors(), children(os.getpid())) == before
     assert read_status(tmp_path / "data") is None
     with fleet.open(url("sqlite", tmp_path)) as live:
-        wait_until(lambda: len(children(os.getpid())) > len(before[1]), 20.0, "it runs again")
+        wait_until(lambda: len(children(os.getpid())) > len(before[1]), 120.0, "it runs again")
     assert log.read_text() == "clients/Client/a/2/call1\n", "what was answered is not run again"
 
 
@@ -110,7 +110,7 @@ def test_the_status_tells_of_every_function(tmp_path: Path) -> None:
             return {s.function: (s.running, s.waiting, s.attempts, s.failures) for s in found}
 
         wait_until(
-            lambda: told() == {"fail": (0, 0, 2, 2), "sleep": (4, 2, 4, 0)}, 20.0, "all is told"
+            lambda: told() == {"fail": (0, 0, 2, 2), "sleep": (4, 2, 4, 0)}, 120.0, "all is told"
         )
 
 
@@ -150,7 +150,7 @@ fleet = Fleet("criers", agents=[Crier])
 def main() -> None:
     with fleet.open("memory:") as live:
         live.send(Crier, "c", Ask("hear ye"))
-        live.settle(timeout=20.0)
+        live.settle(timeout=50.0)
         print(live.state(Crier, "c").said)
 """
         + body
@@ -227,7 +227,7 @@ class Crier(Agent):
 fleet = Fleet("criers", agents=[Crier], events=[Said])
 with fleet.open("memory:") as live:
     live.send(Crier, "c", Ask())
-    live.settle(timeout=20.0)
+    live.settle(timeout=50.0)
     print(live.state(Crier, "c").said)
 """
 

@@ -99,7 +99,7 @@ def test_a_killed_attempt_ends_with_all_it_has_started(tmp_path: Path) -> None:
         beside = bench.start(f.sleep, 1.0)
         hung = bench.start(f.sleep_with_a_child, str(file))
         bench.until_begun(hung)
-        wait_until(lambda: file.exists() and file.read_text(), 20.0, "the grandchild runs")
+        wait_until(lambda: file.exists() and file.read_text(), 120.0, "the grandchild runs")
         bench.executor.kill(hung)
         wait_until(lambda: gone([int(file.read_text())]), 60.0, "the grandchild ends too")
         assert bench.outcome(beside).reason == ""

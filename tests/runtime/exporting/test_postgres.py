@@ -116,9 +116,12 @@ def test_a_server_that_stays_away_is_one_line(
 def test_the_second_export_at_once_is_refused(
     world: World, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.exporting.postgres.LOCK_SECONDS", 0.2)
     with exporter(world.engine, "events", database):
-        with pytest.raises(InUse, match="another export of events of fleet 'harbour' writes to"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(InUse, match="another export of events of fleet 'harbour' writes to"),
+        ):
+            patch.setattr("holdfast.runtime.exporting.postgres.LOCK_SECONDS", 0.2)
             export(world.engine, "events", database)
         assert export(world.engine, "actions", database) == 10  # another kind is no second one
     assert export(world.engine, "events", database) == 20
