@@ -27,6 +27,7 @@ from holdfast.engine.kafka.pulling import read_all
 from holdfast.engine.kafka.records import Arrived
 from holdfast.engine.kafka.settings import KafkaSettings
 from holdfast.engine.port import Limits
+from holdfast.engine.sqlite.segment import InboxHead
 from holdfast.engine.stamping import system_clock
 from holdfast.errors import ClockJumped, DamagedData, Unreachable, UsageError
 from holdfast.stepping.frame import Frame
@@ -62,6 +63,31 @@ def test_what_stands_before_it_is_taken(kafka: str, tmp_path: Path) -> None:
         mirror.refuses = -1
         mirror.inbox_sink.take(records)
         assert mirror.inbox.head().next == 3
+
+
+def test_a_position_is_known_once_it_is_noted(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks while it is being noted waits, and is not sent on as if it had come long ago."""
+    settings = KafkaSettings(kafka, f"m-{uuid.uuid4().hex[:8]}", cache=tmp_path / "cache")
+    with closing(KafkaEngine(settings, FLEET, 1)) as engine:
+        receipts = [append(engine, numbered("gcs", [number])).next for number in range(1, 4)]
+        records = list(read_all(settings, engine._fleet.feed, engine._copies.inbox_of(0)))
+    with closing(Copy(tmp_path / "copy").open()) as mirror:
+        seen: list[int | None] = []
+        head = mirror.inbox.head
+
+        def looked_at_meanwhile() -> InboxHead:
+            seen.extend(map(mirror.position_of, receipts))
+            return head()
+
+        monkeypatch.setattr(mirror.inbox, "head", looked_at_meanwhile)
+        mirror.inbox_sink.take(records)
+        assert set(seen) == {None}
+        assert [mirror.position_of(receipt) for receipt in receipts] == [1, 2, 3]
+        monkeypatch.setattr("holdfast.engine.kafka.mirror.POSITIONS_KNOWN_MAX", 0)
+        mirror.ingest([])
+        assert [mirror.position_of(receipt) for receipt in receipts] == [3, 3, 3]
 
 
 def test_neither_kind_of_source_is_in_the_way_of_the_other(kafka: str, tmp_path: Path) -> None:

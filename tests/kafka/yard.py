@@ -118,7 +118,8 @@ def work(live: Live) -> None:
     live.settle(timeout=60.0)
     live.pause(Truck, "t-5", "inspection")
     live.wait_for(live.send(Truck, "t-5", Load(1000), source="gate", seq=60), timeout=30.0)
-    assert [each.key for each in live.paused()] == ["t-5"]
+    paused = [each.key for each in live.paused()]
+    assert paused == ["t-5"], paused
     live.resume(Truck, "t-5")
     (letter,) = live.dead_letters()
     live.redrive(letter.id)

@@ -77,6 +77,7 @@ class Mirror:
         self._positions: dict[int, int] = {}  # by `Taken.next`, of the newest
         self._known_from, self._urgent_from = self._ends()
         self.inbox_sink = InboxSink(self)
+        self._known_to = self.inbox_sink.next_offset
         self.changelog_sink = ChangelogSink(self)
 
     # Opening.
@@ -108,6 +109,7 @@ class Mirror:
         self.renew()
         self._known_from, self._urgent_from = self._ends()
         self.inbox_sink = InboxSink(self)
+        self._known_to = self.inbox_sink.next_offset
         self.changelog_sink = ChangelogSink(self)
 
     def _open_files(self) -> None:
@@ -140,12 +142,14 @@ class Mirror:
                 self._positions[following] = in_its_lane or result.next
                 if urgent:
                     self._positions[urgent] = result.urgent
+            self._known_to = some[-1].offset + 1
         while len(self._positions) > POSITIONS_KNOWN_MAX:
-            past = self._positions.pop(next(iter(self._positions)))
+            oldest, past = next(iter(self._positions.items()))
             if in_lane(past):
                 self._urgent_from = past
             else:
                 self._known_from = past
+            del self._positions[oldest]
         self._arrived(self.number)
 
     def _portions(self, records: Sequence[Message]) -> Iterator[list[Arrived]]:
@@ -169,9 +173,14 @@ class Mirror:
             yield portion
 
     def position_of(self, following: int) -> int | None:
-        """For what came long ago a later position: who waits for that waits long enough."""
+        """For what came long ago a later position: who waits for that waits long enough.
+
+        Asked while more is ingested: what is known is looked at before what is noted, and what is
+        noted stands there before it is known.
+        """
+        known = offset_in(following) < self._known_to
         found = self._positions.get(following)
-        if found is None and offset_in(following) < self.inbox_sink.next_offset:
+        if found is None and known:
             return self._urgent_from if in_lane(following) else self._known_from
         return found
 
