@@ -4,15 +4,27 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from holdfast.engine.kafka.feed import FETCH_WAIT_MILLISECONDS, Feed, Place
 from holdfast.engine.kafka.settings import KafkaSettings
+from holdfast.errors import TryAgain
 
 SECONDS = 20.0
 
@@ -191,6 +203,36 @@ def test_nothing_of_a_batch_is_lost_when_the_client_library_fails(
         assert failing.failed_again.wait(SECONDS)
         assert feed.wait_until(place, feed.end(place), SECONDS)
     assert sink.values == [b"before", *(b"%d" % number for number in range(5))]
+
+
+class WithoutOffsets:
+    """A client whose first answers have no error and no offset, as where a leader has just gone."""
+
+    def __init__(self, admin: AdminClient, answers: int) -> None:
+        self._admin = admin
+        self._answers = answers
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._admin, name)
+
+    def list_offsets(self, asked: dict[TopicPartition, OffsetSpec], **settings: Any) -> object:
+        self._answers -= 1
+        if self._answers < 0:
+            return self._admin.list_offsets(asked, **settings)
+        answer: Future[SimpleNamespace] = Future()
+        answer.set_result(SimpleNamespace(offset=OFFSET_INVALID))
+        return dict.fromkeys(asked, answer)
+
+
+def test_an_answer_without_an_offset_is_no_end(
+    kafka: str, place: Place, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(kafka, place, b"one", b"two")
+    monkeypatch.setattr(feed, "_admin", WithoutOffsets(feed._admin, 2))
+    assert feed.end(place) == 2
+    monkeypatch.setattr(feed, "_admin", WithoutOffsets(feed._admin, 1_000))
+    with pytest.raises(TryAgain, match=f"looking at {place.topic}"):
+        feed.end(place, 0.3)
 
 
 def test_an_error_of_a_topic_that_was_left_does_not_end_it(

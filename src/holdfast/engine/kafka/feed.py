@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -180,7 +181,10 @@ class Feed:
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
         seconds: float = ASK_SECONDS,
     ) -> int:
-        """Again and again while a new leader is being chosen, or a new topic has none yet."""
+        """Again and again while a new leader is being chosen, or a new topic has none yet.
+
+        Where a leader has just gone, the client may answer without an error, and without an offset.
+        """
         asked = TopicPartition(*place)
         deadline = time.monotonic() + seconds
         while True:
@@ -192,11 +196,14 @@ class Feed:
                 request_timeout=left,
             )
             try:
-                return int(found[asked].result().offset)
+                offset = int(found[asked].result().offset)
+                if offset != OFFSET_INVALID:
+                    return offset
+                error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
             except KafkaException as trouble:
                 error = error_of(trouble)
-                if is_refusal(error) or time.monotonic() > deadline:
-                    raise explain(error, self._settings, f"looking at {place.topic}") from None
+            if is_refusal(error) or time.monotonic() > deadline:
+                raise explain(error, self._settings, f"looking at {place.topic}")
             time.sleep(ASK_AGAIN_SECONDS)
             left = max(ASK_AGAIN_SECONDS, deadline - time.monotonic())
             self._look_for_leaders(place.topic, left)
