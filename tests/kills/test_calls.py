@@ -58,21 +58,15 @@ class Office:
         parts = self.parts()
         if victim == "everyone":
             for pid in self.everybody():
-                self._end(pid)
+                strike(pid)
         elif victim != "keeper" and parts[victim]:
-            self._end(self._chance.choice(parts[victim]))
+            strike(self._chance.choice(parts[victim]))
         if victim in ("keeper", "everyone"):
             left = self.everybody()
             ended(self.keeper)
             eventually(lambda: gone(left), "all end with their supervisor")
             self.keeper = self._site.keeper(2)
         self.kills[victim] += 1
-
-    def _end(self, pid: int) -> None:
-        try:
-            strike(pid)
-        except ProcessLookupError:
-            pass  # its parent was killed a moment ago
 
 
 def runs(log: Path) -> int:

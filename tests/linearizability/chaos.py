@@ -137,10 +137,7 @@ class Chaos:
         self._stop(pids)
         time.sleep(self.chance.choice((0.2, 0.7, 1.3)))
         for pid in pids:
-            try:
-                strike(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                pass  # it was taken for dead, and ended
+            strike(pid, signal.SIGCONT)  # unless it was taken for dead, and ended
 
     def _replace_supervisor(self) -> None:
         ended(self.supervisor)
